@@ -1,0 +1,57 @@
+# Demarkus for Kubernetes. `make help` lists what there is.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+LOCKS := world broker operator dev
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo test test-all lint format crds control-plane lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env: $(STAMP) ## the Python environment in .venv, from hashed locks
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: $(PYTHON) is older than 3.11; name another: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "make: $(PYTHON) lacks venv or ensurepip; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP) ## a universe of two worlds on this machine, filled, read and edited through the gateway
+	@$(BIN)/python -m dev.demo
+
+test: $(STAMP) ## every check and test that fits on a laptop; prints what each part took
+	@$(BIN)/python -m dev.run_tests
+
+test-all: $(STAMP) ## the same, and nothing may be skipped
+	@$(BIN)/python -m dev.run_tests --no-skips
+
+lint: $(STAMP) ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(STAMP) ## let ruff rewrite what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+crds: $(STAMP) ## write crds/ anew from the models
+	@$(BIN)/demarkus crds --output crds
+
+control-plane: $(STAMP) ## build the Kubernetes control plane for tests (Go; 10 to 30 minutes, then cached)
+	@$(BIN)/python -m dev.cluster.build
+
+lock: $(STAMP) ## write requirements/*.txt anew from pyproject.toml
+	@for extra in $(LOCKS); do \
+	  $(BIN)/uv pip compile --quiet pyproject.toml --extra $$extra --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-header --output-file requirements/$$extra.txt || exit 1; \
+	done
+
+clean: ## remove the environment, caches and the local state folder
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .demarkus
