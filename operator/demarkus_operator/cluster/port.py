@@ -75,7 +75,7 @@ class Port(Protocol):
     async def apply(self, manifest: Manifest) -> Manifest:
         """Makes what the manifest says true, creating the object if it is absent, and returns the object.
 
-        Fields that an earlier `apply` of ours set and this manifest leaves out are removed; fields that others set stay.
+        Fields that an earlier `apply` of ours set and this manifest leaves out are removed; those of others stay.
         A `metadata.uid` in the manifest is a guard: when the object has another one, `Conflict` is raised.
         """
 
