@@ -1,0 +1,264 @@
+"""`world.yaml`: the model of a world's configuration, and its reading from bytes.
+
+Only values are looked at here. Files named in the configuration (tokens, key set, certificate) are read by `sources`,
+which also watches them. Field names are those of the file; a field that is not listed here is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import yaml
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+MAX_BYTES = 1 << 20
+"""Larger configuration files are refused unread (a ConfigMap can't hold more either)."""
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+
+
+class SettingsError(Exception):
+    """The configuration can't be used; `problems` holds one sentence for each thing to change."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class ReadMode(StrEnum):
+    """Who may read. `public`: all that no read token covers; the other two: only with a credential."""
+
+    PUBLIC = "public"
+    UNIVERSE = "universe"
+    SCOPED = "scoped"
+
+
+class HistoryMode(StrEnum):
+    """`compatible` behaves as upstream servers do; `protected` guards the history and tells more about it."""
+
+    PROTECTED = "protected"
+    COMPATIBLE = "compatible"
+
+
+class HostPort(NamedTuple):
+    """Where to listen. An empty host means all addresses; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def _host_port(value: Any) -> HostPort:
+    if not isinstance(value, str):
+        raise ValueError('expected "host:port"')
+    host, colon, port = value.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f'"{value}": an IPv6 address stands in brackets: "[{host}]:{port}"')
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f'expected "host:port", got "{value}"')
+    return HostPort(host, int(port))
+
+
+def _duration(value: Any) -> float:
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f'expected a duration such as "10s" or "500ms", got {value!r}')
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _time(value: Any) -> Any:
+    if not isinstance(value, str) or not _RFC_3339.fullmatch(value):
+        raise ValueError(f'expected an RFC 3339 time such as "2026-01-01T00:00:00Z", got {value!r}')
+    return value
+
+
+Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+Endpoint = Annotated[HostPort, BeforeValidator(_host_port)]
+Seconds = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=600)]
+Time = Annotated[AwareDatetime, BeforeValidator(_time)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+
+
+class Identity(_Section):
+    """Ids of 32 hex digits: of the history (never changes) and of this incarnation of it."""
+
+    history: Id
+    incarnation: Id
+    key_file: Path | None = None
+
+
+class Memory(_Section):
+    """A store that is gone when the process ends; it takes no settings."""
+
+
+class Store(_Section):
+    """Where the world is kept: below `<directory>/world/`, or in memory. Exactly one of the two."""
+
+    directory: Path | None = None
+    memory: Memory | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Store:
+        if (self.directory is None) == (self.memory is None):
+            raise ValueError("give exactly one of directory, memory")
+        return self
+
+
+class Rate(_Section):
+    """Requests that one credential (without one: one address) may make; `perSecond: 0` lifts the limit."""
+
+    per_second: float = Field(default=50, ge=0, le=1_000_000)
+    burst: int = Field(default=100, ge=1, le=1_000_000)
+
+
+class RequestLimits(_Section):
+    """Streams that a connection may have open at once, the time a request may take, and its rate."""
+
+    max_streams: int = Field(default=10, ge=1, le=10_000)
+    request_timeout: Seconds = 10.0
+    rate: Rate = Rate()
+
+
+class Listen(_Section):
+    """UDP for Mark, TCP for probes and metrics."""
+
+    mark: Endpoint = HostPort("0.0.0.0", 6309)
+    health: Endpoint = HostPort("0.0.0.0", 8081)
+
+
+class TLS(_Section):
+    """PEM files: the certificate chain, leaf first, and its private key."""
+
+    certificate: Path
+    key: Path
+
+
+class Log(_Section):
+    """How much is logged."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Settings(_Section):
+    """One world. Paths are opened as given; times are RFC 3339; durations are texts such as `10s`."""
+
+    name: Name
+    identity: Identity
+    store: Store
+    tls: TLS
+    reads: ReadMode = ReadMode.UNIVERSE
+    history: HistoryMode = HistoryMode.PROTECTED
+    limits: RequestLimits = RequestLimits()
+    listen: Listen = Listen()
+    tokens: tuple[Path, ...] = Field(default=(), max_length=16)
+    key_set: Path | None = None
+    grants_not_before: Time | None = None
+    log: Log = Log()
+
+    @property
+    def audience(self) -> str:
+        """What a grant for this world names as its audience."""
+        return f"{self.identity.history}/{self.identity.incarnation}"
+
+    @property
+    def grants_not_before_seconds(self) -> int | None:
+        """Grants issued before this time (seconds since 1970) are void."""
+        moment: datetime | None = self.grants_not_before
+        return None if moment is None else int(moment.timestamp())
+
+
+LIVE = frozenset({"reads", "limits", "grants_not_before", "log"})
+"""Fields that a running world takes over when its configuration changes; `limits.maxStreams` is not among them."""
+
+
+def changes_needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
+    """The fields, named as in the file, that differ and that a running world can't take over."""
+    changed = [n for n in Settings.model_fields if n not in LIVE and getattr(old, n) != getattr(new, n)]
+    if old.limits.max_streams != new.limits.max_streams:
+        changed.append("limits.max_streams")
+    return tuple(to_camel(name) for name in changed)
+
+
+def parse_settings(data: bytes, *, source: str) -> Settings:
+    """Reads `world.yaml` from its bytes; `source` is the file's name in messages.
+
+    Raises SettingsError with one sentence for each problem, which names the field.
+    """
+    if len(data) > MAX_BYTES:
+        raise SettingsError([f"{source}: larger than {MAX_BYTES} bytes"])
+    try:
+        document = yaml.load(data, Loader=_Loader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{source}: {_yaml_problem(error)}"]) from None
+    if not isinstance(document, dict):
+        raise SettingsError([f"{source}: expected a mapping of fields such as name, identity, store"])
+    try:
+        return Settings.model_validate(document)
+    except ValidationError as error:
+        raise SettingsError(f"{source}: {_problem(entry)}" for entry in error.errors()) from None
+
+
+def _problem(entry: Any) -> str:
+    field = ".".join(str(part) for part in entry["loc"])
+    match entry["type"]:
+        case "extra_forbidden":
+            return f"{field}: unknown field"
+        case "missing":
+            return f"{field}: required field is missing"
+        case "value_error":
+            return f"{field}: {entry['ctx']['error']}"
+        case "string_pattern_mismatch":
+            return f"{field}: {entry['input']!r} does not match {entry['ctx']['pattern']}"
+        case _:
+            return f"{field}: {entry['msg']}, got {entry['input']!r}"
+
+
+def _yaml_problem(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}: " if mark is not None else ""
+    return place + str(getattr(error, "problem", None) or "not valid YAML")
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML in which times stay text and a field given twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Any] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a field name has to be plain text", problem_mark=key.start_mark)
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key.value}: given twice", problem_mark=key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
