@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from demarkus_world.settings import (
     HistoryMode,
     HostPort,

@@ -198,10 +198,10 @@ LIVE = frozenset({"reads", "limits", "grants_not_before", "log"})
 
 def changes_needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
     """The fields, named as in the file, that differ and that a running world can't take over."""
-    changed = [n for n in Settings.model_fields if n not in LIVE and getattr(old, n) != getattr(new, n)]
+    changed = [to_camel(n) for n in Settings.model_fields if n not in LIVE and getattr(old, n) != getattr(new, n)]
     if old.limits.max_streams != new.limits.max_streams:
-        changed.append("limits.max_streams")
-    return tuple(to_camel(name) for name in changed)
+        changed.append("limits.maxStreams")
+    return tuple(changed)
 
 
 def parse_settings(data: bytes, *, source: str) -> Settings:
