@@ -1,0 +1,53 @@
+"""The interface the verbs see."""
+
+from demarkus_world.engine.model import (
+    ChainReport,
+    Child,
+    Head,
+    Identity,
+    VersionRecord,
+    View,
+    Write,
+    Written,
+)
+from demarkus_world.engine.refusals import (
+    ContentTooLarge,
+    DocumentArchived,
+    DocumentMissing,
+    EngineError,
+    MetadataRefused,
+    OutcomeUnknown,
+    PathCollision,
+    PathUnstorable,
+    StoreDamaged,
+    StoreForeign,
+    StoreFull,
+    Unavailable,
+    VersionConflict,
+    WriteRefused,
+)
+
+__all__ = [
+    "ChainReport",
+    "Child",
+    "ContentTooLarge",
+    "DocumentArchived",
+    "DocumentMissing",
+    "EngineError",
+    "Head",
+    "Identity",
+    "MetadataRefused",
+    "OutcomeUnknown",
+    "PathCollision",
+    "PathUnstorable",
+    "StoreDamaged",
+    "StoreForeign",
+    "StoreFull",
+    "Unavailable",
+    "VersionConflict",
+    "VersionRecord",
+    "View",
+    "Write",
+    "WriteRefused",
+    "Written",
+]

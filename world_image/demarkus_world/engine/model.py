@@ -1,0 +1,139 @@
+"""What the verbs and the engine say to each other: records, the view, a write and its result.
+
+Values only. Times are integer milliseconds since 1970 (UTC); hashes are 64 lower hex digits, ids 32.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+WriteOperation = Literal["publish", "append", "archive", "unarchive"]
+Credential = Literal["token", "grant", "local"]
+Outcome = Literal["created", "unchanged", "archived", "unarchived"]
+ChildKind = Literal["file", "directory"]
+ChainState = Literal["intact", "pruned", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which world a store holds: `history` never changes, `incarnation` is drawn at its creation."""
+
+    history: str
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRecord:
+    """One retained version as the log knows it. `etag` is the SHA-256 of the stored bytes, `blob` their key."""
+
+    path: str
+    version: int
+    etag: str
+    body_hash: str
+    size: int
+    blob: str
+    modified: int
+    sequence: int
+    by: str | None
+    credential: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest version of a document, whether it is archived, and its publisher metadata in stored form."""
+
+    record: VersionRecord
+    archived: bool
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One name in a directory.
+
+    A file carries its `head`. A directory says whether a document is below it that no dot name and no `versions`
+    segment hides: any (`has_visible`), and one that is not archived (`has_live`). For a file both speak of itself.
+    """
+
+    name: str
+    kind: ChildKind
+    head: Head | None
+    has_visible: bool
+    has_live: bool
+
+
+class View(Protocol):
+    """The state of the world at `sequence`, in memory: no call here does I/O.
+
+    It is the live state. What is read without an await in between is consistent; a caller that awaits keeps the
+    records it has, which never change. Paths are canonical: a leading slash and no trailing one, the root is `/`.
+    """
+
+    @property
+    def sequence(self) -> int: ...
+
+    def head(self, path: str) -> Head | None: ...
+
+    def version(self, path: str, number: int) -> VersionRecord | None:
+        """The record of a retained version."""
+        ...
+
+    def versions(self, path: str) -> Sequence[VersionRecord]:
+        """All retained versions, ascending; empty when there is no such document."""
+        ...
+
+    def is_directory(self, path: str) -> bool:
+        """Whether a document in any state lies below; the root always is one."""
+        ...
+
+    def children(self, path: str) -> Iterable[Child]:
+        """The names directly below, unfiltered, in ascending byte order."""
+        ...
+
+    def by_body(self, body_hash: str) -> Sequence[str]:
+        """Paths of the current, not archived documents with that body (SHA-256, hex), byte-sorted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """A change somebody asks for.
+
+    `metadata` is publisher metadata, already valid by Mark protocol 6.2 (for `append` only the overlay).
+    `expected` is the version it builds on: None = whatever is there, 0 = nothing may be there.
+    """
+
+    op: WriteOperation
+    path: str
+    body: bytes = b""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    expected: int | None = None
+    by: str
+    credential: Credential
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a write that was not refused. `modified` is the time of that version."""
+
+    outcome: Outcome
+    version: int
+    modified: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainReport:
+    """The check of a document's retained versions, oldest to newest (Mark protocol 7.3, and the log's own hashes).
+
+    `fault` names version and defect when the chain is broken, for logs. `predecessor_hash` is the recorded hash of
+    the version before `first_retained` when older ones were pruned.
+    """
+
+    state: ChainState
+    first_retained: int
+    predecessor_hash: str | None = None
+    fault: str | None = None
+
+    @property
+    def valid(self) -> bool:
+        return self.state != "broken"

@@ -1,0 +1,94 @@
+"""Why a write or a read did not happen.
+
+`WriteRefused` is about the request: whoever sent it must change something. The others are about the store:
+`Unavailable` may be sent again (nothing was done), `OutcomeUnknown` must be looked at first, `StoreFull`,
+`StoreDamaged` and `StoreForeign` are for whoever runs the world.
+"""
+
+
+class EngineError(Exception):
+    """Base of everything the engine raises on purpose."""
+
+
+class WriteRefused(EngineError):
+    """A precondition does not hold; the store is as it was."""
+
+
+class VersionConflict(WriteRefused):
+    """The document's newest version is `current` (0 = there is none), the write expected `expected`."""
+
+    def __init__(self, *, expected: int, current: int) -> None:
+        super().__init__(f"expected version {expected}, the newest is {current}")
+        self.expected = expected
+        self.current = current
+
+
+class DocumentArchived(WriteRefused):
+    """Content can't be written to an archived document."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is archived; unarchive it first")
+        self.path = path
+
+
+class DocumentMissing(WriteRefused):
+    """The operation needs a document and there is none."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} does not exist")
+        self.path = path
+
+
+class PathCollision(WriteRefused):
+    """A document can't be where a directory is, nor below another document. `kind` says which."""
+
+    def __init__(self, path: str, *, kind: str) -> None:
+        where = "a directory exists at this path" if kind == "directory" else "a document exists at an ancestor"
+        super().__init__(f"cannot publish {path}: {where}")
+        self.path = path
+        self.kind = kind
+
+
+class ContentTooLarge(WriteRefused):
+    """The body or the stored version is over its limit."""
+
+
+class MetadataRefused(WriteRefused):
+    """The metadata that would be stored breaks a rule; `message` is the wire's text."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class PathUnstorable(WriteRefused):
+    """The path breaks the storability rule named by `rule`."""
+
+    def __init__(self, path: str, *, rule: str) -> None:
+        super().__init__(f"{path!r} can't be stored: {rule}")
+        self.path = path
+        self.rule = rule
+
+
+class Unavailable(EngineError):
+    """Nothing was done and the same request may be sent again later."""
+
+
+class OutcomeUnknown(EngineError):
+    """The write may or may not have happened; `operation` is the id it carries in the log if it did."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(f"outcome unknown, operation {operation}: read the document before sending this again")
+        self.operation = operation
+
+
+class StoreFull(EngineError):
+    """No space left; nothing was written."""
+
+
+class StoreDamaged(EngineError):
+    """An object of the store is missing or not what the log says; the message names object and defect."""
+
+
+class StoreForeign(EngineError):
+    """The store is not the one this world is configured for; it was not touched."""
