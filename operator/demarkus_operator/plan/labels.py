@@ -1,0 +1,67 @@
+"""Labels and annotations we put on objects, and whether an object is ours.
+
+Tools outside depend on these names: NetworkPolicies of a platform team, dashboards, `kubectl -l`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from demarkus_operator.plan.objects import Manifest
+
+NAME = "app.kubernetes.io/name"
+INSTANCE = "app.kubernetes.io/instance"
+COMPONENT = "app.kubernetes.io/component"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+WORLD = "demarkus.io/world"
+UNIVERSE = "demarkus.io/universe"
+
+MANAGER = "demarkus-operator"
+WORLD_APP = "demarkus-world"
+BROKER_APP = "demarkus-broker"
+OPERATOR_APP = "demarkus-operator"
+
+CONFIG_HASH = "demarkus.io/config-hash"
+"""On pods: a hash of the configuration that a running process does not take over, so that a change restarts it."""
+VERSION = "demarkus.io/version"
+"""On the Universe's record and a World's identity: the version in force while no spec names one."""
+RELEASE_NAME = "demarkus.io/release-name"
+"""On a Universe, by its owner: the name of a World that is gone and whose name may be given away."""
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label that the API server puts on every Namespace: its name."""
+
+
+def world_selector(world: str) -> dict[str, str]:
+    """The labels by which a World's pods are selected."""
+    return {NAME: WORLD_APP, INSTANCE: world}
+
+
+def broker_selector(universe: str) -> dict[str, str]:
+    """The labels by which the pods of a Universe's gateway are selected."""
+    return {NAME: BROKER_APP, INSTANCE: universe}
+
+
+def world_labels(world: str, universe: str | None) -> dict[str, str]:
+    """The labels of everything that belongs to a World."""
+    labels = {**world_selector(world), COMPONENT: "world", MANAGED_BY: MANAGER, WORLD: world}
+    return labels if universe is None else {**labels, UNIVERSE: universe}
+
+
+def universe_labels(universe: str) -> dict[str, str]:
+    """The labels of everything that belongs to a Universe."""
+    return {**broker_selector(universe), COMPONENT: "broker", MANAGED_BY: MANAGER, UNIVERSE: universe}
+
+
+def is_ours(seen: Manifest, wanted: Mapping[str, str], owner_uid: str) -> bool:
+    """Whether an object that bears the name of a child is that child.
+
+    It is if it says so by its labels (a Secret that outlived its World) or by its owner (a child whose labels
+    somebody edited).
+    """
+    metadata: Mapping[str, Any] = seen["metadata"]
+    labels = metadata.get("labels") or {}
+    if all(labels.get(key) == wanted[key] for key in (NAME, INSTANCE, MANAGED_BY)):
+        return True
+    return any(owner.get("uid") == owner_uid for owner in metadata.get("ownerReferences") or ())

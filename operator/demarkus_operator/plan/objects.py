@@ -1,0 +1,87 @@
+"""What a plan is made of: references, objects to create once, objects to apply, objects to remove.
+
+A plan is a value. It says what should be true; the reconcile loop (or the local runner) makes it true, in this order:
+create what is to be generated, read and plan again until nothing is; then apply in the given order; then remove;
+then write the status. Whoever carries a plan out needs no knowledge of worlds.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from demarkus_operator.api.conditions import Condition
+from demarkus_operator.plan.recipes import Recipe
+
+Manifest = Mapping[str, Any]
+"""A Kubernetes object as the API gives and takes it. Never changed in place."""
+
+Observed = Mapping["Ref", Manifest | None]
+"""What was read, by name: every reference of `world_reads` or `universe_reads`, with None for what is not there."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """The name of an object. `namespace` is empty for what lives in none."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Self:
+        """The name of this object."""
+        metadata = manifest["metadata"]
+        return cls(manifest["apiVersion"], manifest["kind"], metadata.get("namespace", ""), metadata["name"])
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generate:
+    """An object with random content, written only by `create`; if it is there already, that one counts.
+
+    `manifest` is the Secret without its data, `recipe` says what the data is made of (`material.make`).
+    """
+
+    manifest: Manifest
+    recipe: Recipe
+
+    def filled(self, data: Mapping[str, bytes]) -> Manifest:
+        """The whole object to create."""
+        return {**self.manifest, "data": {key: base64.b64encode(value).decode() for key, value in data.items()}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remove:
+    """An object of ours that should not be there any more. `uid` guards against one that came in its place."""
+
+    ref: Ref
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What should be true for one World or Universe.
+
+    Attributes:
+        generate: objects to create if absent. While there are any, the rest of the plan is provisional: create them,
+            read again, plan again.
+        apply: objects to apply, in this order. An object that is not named here is left as it is. Where
+            `metadata.resourceVersion` is given, the object is only valid on top of that version.
+        remove: objects to remove, after the apply. Only what was seen, and seen to be ours, is ever named.
+        conditions: `Ready` and `Reconciled`, without times (`conditions.merged` adds those).
+        status: the status, without `conditions` and `observedGeneration`.
+        requeue: seconds after which to look again even if nothing is heard, or None.
+    """
+
+    generate: tuple[Generate, ...] = ()
+    apply: tuple[Manifest, ...] = ()
+    remove: tuple[Remove, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    status: Mapping[str, Any] = field(default_factory=dict)
+    requeue: float | None = None
