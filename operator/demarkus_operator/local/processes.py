@@ -1,0 +1,193 @@
+"""Keeps one child process running: start, lifeline, log file, readiness, restart with backoff, orderly end.
+
+A child must not outlive its starter, not even when that is killed with -9: its standard input is a pipe nobody writes
+to, and the services end when they read its end (`--stop-on-stdin-eof`). Children lead process groups of their own, so
+that a Ctrl-C at the terminal reaches the starter alone, which then ends them in order.
+
+What is started and how it is asked for readiness is decided anew before every start by `prepare`, because a port may
+have been taken in the meantime. Which processes there are is `pods.py`'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from demarkus_operator.local.state import make_folder
+
+LOG_BYTES = 8 << 20
+"""A log file larger than this is moved aside (one generation) when its process starts."""
+
+LAST_WORDS_BYTES = 4096
+LAST_WORDS_CHARACTERS = 400
+
+
+class Phase(StrEnum):
+    """Where a process is in its life."""
+
+    STARTING = "Starting"
+    READY = "Ready"
+    BACKOFF = "BackOff"
+    STOPPED = "Stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to start: argument vector, the whole environment, and where readiness is asked."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    probe: Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Waits in seconds: between restarts (doubling from `first` to `longest`), and how long an end may take."""
+
+    first: float = 0.5
+    longest: float = 30.0
+    settled: float = 30.0
+    """A process that was ready for this long is restarted at once, as if it never failed before."""
+    probe: float = 0.1
+    probe_ready: float = 1.0
+    grace: float = 15.0
+
+    def delay(self, failures: int) -> float:
+        """How long to wait after this many failures in a row; none means that it had settled."""
+        return min(self.first * 2 ** min(failures - 1, 16), self.longest) if failures else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What can be told about a process; `last_words` are the last line it wrote before it ended by itself."""
+
+    phase: Phase = Phase.STARTING
+    pid: int | None = None
+    restarts: int = 0
+    exit_code: int | None = None
+    last_words: str = ""
+
+
+class Changed(Protocol):
+    """Called with every new state, on the event loop; must not block."""
+
+    def __call__(self, state: State) -> None: ...
+
+
+@dataclass(slots=True)
+class Process:
+    """One supervised child. `run` is its whole life; whoever starts that task awaits it."""
+
+    log: Path
+    prepare: Callable[[], Awaitable[Command]]
+    changed: Changed
+    pace: Pace = field(default_factory=Pace)
+    state: State = field(default_factory=State)
+
+    async def run(self) -> None:
+        """Keep the child running until cancelled; it has ended when this returns.
+
+        `prepare` may raise OSError or ValueError: that counts as a failed start.
+        """
+        loop = asyncio.get_running_loop()
+        failures = 0
+        restarts = 0
+        try:
+            while True:
+                ready_since: float | None = None
+                try:
+                    exit_code, ready_since = await self._live(restarts)
+                    words = await asyncio.to_thread(_last_words, self.log)
+                except (OSError, ValueError) as error:
+                    exit_code, words = None, str(error)
+                settled = ready_since is not None and loop.time() - ready_since >= self.pace.settled
+                failures = 0 if settled else failures + 1
+                restarts += 1
+                self._tell(State(Phase.BACKOFF, None, restarts, exit_code, words))
+                await asyncio.sleep(self.pace.delay(failures))
+        finally:
+            self._tell(State(Phase.STOPPED, None, restarts, self.state.exit_code, self.state.last_words))
+
+    async def _live(self, restarts: int) -> tuple[int, float | None]:
+        """One life of the child: its exit code and when it was first ready (loop time), if ever."""
+        command = await self.prepare()
+        log = await asyncio.to_thread(_open_log, self.log)
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *command.argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=log,
+                stderr=asyncio.subprocess.STDOUT,
+                env=dict(command.environment),
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+        last = self.state
+        self._tell(State(Phase.STARTING, child.pid, restarts, last.exit_code, last.last_words))
+        ended = asyncio.ensure_future(child.wait())
+        ready_since: float | None = None
+        try:
+            while not ended.done():
+                ready = await command.probe()
+                if ended.done():
+                    break
+                if ready and ready_since is None:
+                    ready_since = asyncio.get_running_loop().time()
+                self._tell(
+                    State(
+                        Phase.READY if ready else Phase.STARTING, child.pid, restarts, last.exit_code, last.last_words
+                    )
+                )
+                await asyncio.wait({ended}, timeout=self.pace.probe_ready if ready else self.pace.probe)
+        finally:
+            await _end(child, ended, self.pace.grace)
+        return ended.result(), ready_since
+
+    def _tell(self, state: State) -> None:
+        if state != self.state:
+            self.state = state
+            self.changed(state)
+
+
+async def _end(child: asyncio.subprocess.Process, ended: asyncio.Future[int], grace: float) -> None:
+    """See the child off, also when we are being cancelled ourselves: asked first, then made."""
+    if not ended.done():
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait({ended}, timeout=grace)
+        finally:
+            if not ended.done():
+                with contextlib.suppress(ProcessLookupError):
+                    child.kill()
+                await asyncio.wait({ended})
+    if child.stdin is not None:
+        child.stdin.close()
+
+
+def _open_log(path: Path) -> int:
+    make_folder(path.parent)
+    with contextlib.suppress(FileNotFoundError):
+        if path.stat().st_size > LOG_BYTES:
+            path.replace(path.with_name(path.name + ".1"))
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+def _last_words(log: Path) -> str:
+    """The last line that says something; readers of a log find the whole story there."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(0, log.stat().st_size - LAST_WORDS_BYTES))
+            lines = stream.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1][:LAST_WORDS_CHARACTERS] if said else ""

@@ -1,0 +1,171 @@
+"""The state folder of a local universe: what lies where, who holds it, and how its files are written.
+
+    lock            held (flock) by the running `demarkus up`, with its process id inside; never stale
+    objects/        every object the plan made, one JSON file each; Secrets in folders of their own
+    volumes/        what the PersistentVolumeClaims hold: the worlds' stores
+    pods/           one folder a process: the files a pod would have mounted
+    logs/           one file a process, and `up.log`
+    ports.json      the loopback ports, chosen once
+    processes.json  what runs right now; removed when nothing does
+    bearer          a signed bearer for the gateway        ca.crt   whom `mark` may trust
+    source.json     what `up` was given, for `status` and the closing hints
+
+Everything is made readable to its owner alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT = Path(".demarkus")
+
+
+class StateInUse(Exception):
+    """Another `demarkus up` runs on this state folder; `pid` is its process, where it is known."""
+
+    def __init__(self, root: Path, pid: int | None) -> None:
+        self.pid = pid
+        by = f" (process {pid})" if pid else ""
+        super().__init__(f"a universe already runs in {root}{by}; end it with: demarkus down --state {root}")
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The names in a state folder; `root` is absolute, because processes get these paths."""
+
+    root: Path
+
+    @classmethod
+    def at(cls, path: Path) -> StateFolder:
+        """The folder at this path, which need not exist yet."""
+        return cls(path.absolute())
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+    @property
+    def objects(self) -> Path:
+        return self.root / "objects"
+
+    @property
+    def ports(self) -> Path:
+        return self.root / "ports.json"
+
+    @property
+    def processes(self) -> Path:
+        return self.root / "processes.json"
+
+    @property
+    def bearer(self) -> Path:
+        return self.root / "bearer"
+
+    @property
+    def trust(self) -> Path:
+        return self.root / "ca.crt"
+
+    @property
+    def source(self) -> Path:
+        return self.root / "source.json"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def own_log(self) -> Path:
+        return self.logs / "up.log"
+
+    def volume(self, namespace: str, claim: str) -> Path:
+        """What the PersistentVolumeClaim of this name holds."""
+        return self.root / "volumes" / namespace / claim
+
+    def pod(self, namespace: str, name: str) -> Path:
+        """The file system a process sees: mount paths are below this folder."""
+        return self.root / "pods" / namespace / name
+
+    def log(self, namespace: str, name: str) -> Path:
+        """Where a process writes."""
+        return self.logs / namespace / f"{name}.log"
+
+    def make(self) -> None:
+        """Create the folder, closed to others."""
+        make_folder(self.logs)
+        self.root.chmod(0o700)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder for this process; raises StateInUse. The lock ends with the process, however it ends."""
+        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StateInUse(self.root, _read_pid(self.lock)) from None
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+            os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
+
+    def holder(self) -> int | None:
+        """The process that holds the folder: its id, 0 if it can't be told yet, None if nobody does."""
+        try:
+            descriptor = os.open(self.lock, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _read_pid(self.lock) or 0
+        finally:
+            os.close(descriptor)
+        return None
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and what is missing above it, each closed to others. Blocks."""
+    for missing in reversed([part for part in (folder, *folder.parents) if not part.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace a file at once: readers see the old bytes or the new, and after a power cut as well. Blocks.
+
+    The file is 0600, folders made on the way 0700.
+    """
+    make_folder(path.parent)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable. Blocks."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read_pid(lock: Path) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        return int(lock.read_text())
+    return None
