@@ -52,7 +52,7 @@ def alternative_names(names: Iterable[str]) -> list[x509.GeneralName]:
 
 
 class Authority:
-    """A certificate authority. It writes `<file>.crt` and `<file>.key` into its folder; its own are `ca.crt`, `ca.key`."""
+    """A certificate authority. It writes `<file>.crt` and `<file>.key` into its folder; it is itself `ca`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)

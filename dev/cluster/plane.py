@@ -4,8 +4,8 @@
         plane.kubectl("get", "namespaces")
 
 There is no scheduler and no node: StatefulSets make Pod objects, and nothing runs them. Everything lives in one
-temporary folder and ends with the thread that started it; on Linux also when the whole process is killed. The folder that
-such a process leaves is removed by the next one.
+temporary folder and ends with the thread that started it; on Linux also when that thread's process is killed. The
+folder that is left then is removed by the next start.
 """
 
 from __future__ import annotations
@@ -287,8 +287,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt), ControlPlane(build()) as plane:
-        print(f"export KUBECONFIG={plane.kubeconfig}
-alias kubectl='{plane.binary} kubectl'", flush=True)
+        print(f"export KUBECONFIG={plane.kubeconfig}\nalias kubectl='{plane.binary} kubectl'", flush=True)
         while True:
             plane.check()
             time.sleep(1)
