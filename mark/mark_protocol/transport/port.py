@@ -25,6 +25,10 @@ CLOSE_REASON = "server closed"
 """Reason text with which a server that ends closes its connections (Mark protocol 1)."""
 
 
+MAX_ANSWER = 4 << 20
+"""Bytes of an answer that a client takes (Mark protocol 3)."""
+
+
 class TransportError(Exception):
     """The transport could not do what was asked; the text says what, and what may help."""
 
@@ -35,6 +39,10 @@ class NotSent(TransportError):
 
 class Unanswered(TransportError):
     """Bytes of the request have left and no whole answer came: its outcome is unknown."""
+
+
+class Untrusted(NotSent):
+    """The server's certificate was not accepted: trying again will not help, another root or name may."""
 
 
 class Address(NamedTuple):
@@ -57,6 +65,14 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """What a dialer accepts: certificates under `roots` (PEM; None = the public roots), or any if `insecure`."""
+
+    roots: bytes | None = None
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What one listener or dialer grants its peers. Bytes and seconds; every engine has the same names.
 
@@ -71,7 +87,7 @@ class Limits:
         handshake_timeout: an unfinished handshake is dropped after it.
         idle_timeout: a connection without traffic ends (RFC 9000 section 10.1).
         keep_alive: seconds between PING frames on a quiet connection; 0 = none. For dialers; below `idle_timeout`.
-        send_budget: bytes of one connection inside the engine, unsent or unacknowledged; more waits outside, by reference.
+        send_budget: bytes of one connection in the engine, unsent or unacknowledged; more waits outside, by reference.
         stream_window: flow control window of a stream at its start.
         connection_window: the same of a connection.
         retry_above: half-open handshakes above which a new client must first prove its address (RFC 9000 section 8.1).
@@ -195,3 +211,32 @@ class Listener(Protocol):
 
     def stats(self) -> Stats:
         """The counters of now."""
+
+
+class Connection(Protocol):
+    """A dialed connection, shared by any number of concurrent requests. Deadlines are seconds from the call."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended, from either side or by silence. It does not come back; dial again."""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are under way or wait for a stream."""
+
+    @property
+    def free_streams(self) -> int:
+        """How many more requests the peer lets us open right now."""
+
+    async def exchange(self, data: bytes, *, timeout: float, max_answer: int = MAX_ANSWER) -> bytes:
+        """Send a whole request on a stream of its own and read the whole answer, which may be empty.
+
+        Cancelling it, like every failure below but the end of the connection, cancels this one stream only.
+
+        Raises:
+            NotSent: no byte has left (no free stream in time, or the connection ended before).
+            Unanswered: bytes have left, and the answer was reset, too long, too late, or the connection ended.
+        """
+
+    def close(self) -> None:
+        """Say goodbye (code 0) and end. Returns at once; what is under way fails."""
