@@ -55,7 +55,7 @@ def test_every_field_is_read() -> None:
         reads="public",
         history="compatible",
         limits={"maxStreams": 128, "requestTimeout": "1500ms", "rate": {"perSecond": 0, "burst": 7}},
-        listen={"mark": "[::1]:0", "health": ":8081"},
+        listen={"mark": "[::1]:0", "health": "localhost:8081"},
         tokens=["/a.toml", "/b.toml"],
         keySet="/keys.json",
         grantsNotBefore="2026-01-01T01:00:00+01:00",
@@ -63,7 +63,7 @@ def test_every_field_is_read() -> None:
     )
     assert settings.limits.request_timeout == 1.5
     assert settings.listen.mark == HostPort("::1", 0)
-    assert settings.listen.health == HostPort("", 8081)
+    assert settings.listen.health == HostPort("localhost", 8081)
     assert settings.grants_not_before_seconds == 1767225600
     assert [str(path) for path in settings.tokens] == ["/a.toml", "/b.toml"]
 
@@ -88,6 +88,7 @@ def test_times_need_no_quotes() -> None:
         ({"identity": {"history": "0a" * 16, "incarnation": "x"}}, "world.yaml: identity.incarnation: 'x'"),
         ({"reads": "private"}, "world.yaml: reads: Input should be 'public', 'universe' or 'scoped', got 'private'"),
         ({"limits": {"requestTimeout": "10"}}, "world.yaml: limits.requestTimeout: expected a duration such as"),
+        ({"listen": {"mark": ":6309"}}, 'world.yaml: listen.mark: expected "host:port", got ":6309"'),
         ({"listen": {"mark": "6309"}}, 'world.yaml: listen.mark: expected "host:port", got "6309"'),
         ({"listen": {"mark": "::1:6309"}}, "world.yaml: listen.mark: "),
         ({"grantsNotBefore": "yesterday"}, "world.yaml: grantsNotBefore: expected an RFC 3339 time"),

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import yaml
 from pydantic import (
-    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -26,12 +25,13 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from mark_protocol.times import parse_rfc3339
+
 MAX_BYTES = 1 << 20
 """Larger configuration files are refused unread (a ConfigMap can't hold more either)."""
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 class SettingsError(Exception):
@@ -58,7 +58,7 @@ class HistoryMode(StrEnum):
 
 
 class HostPort(NamedTuple):
-    """Where to listen. An empty host means all addresses; port 0 lets the system choose."""
+    """Where to listen; port 0 lets the system choose."""
 
     host: str
     port: int
@@ -75,7 +75,7 @@ def _host_port(value: Any) -> HostPort:
         host = host[1:-1]
     elif ":" in host:
         raise ValueError(f'"{value}": an IPv6 address stands in brackets: "[{host}]:{port}"')
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not host or not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f'expected "host:port", got "{value}"')
     return HostPort(host, int(port))
 
@@ -87,17 +87,18 @@ def _duration(value: Any) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def _time(value: Any) -> Any:
-    if not isinstance(value, str) or not _RFC_3339.fullmatch(value):
+def _time(value: Any) -> datetime:
+    time = parse_rfc3339(value) if isinstance(value, str) else None
+    if time is None:
         raise ValueError(f'expected an RFC 3339 time such as "2026-01-01T00:00:00Z", got {value!r}')
-    return value
+    return time
 
 
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Endpoint = Annotated[HostPort, BeforeValidator(_host_port)]
 Seconds = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=600)]
-Time = Annotated[AwareDatetime, BeforeValidator(_time)]
+Time = Annotated[datetime, BeforeValidator(_time)]
 
 
 class _Section(BaseModel):
@@ -188,8 +189,7 @@ class Settings(_Section):
     @property
     def grants_not_before_seconds(self) -> int | None:
         """Grants issued before this time (seconds since 1970) are void."""
-        moment: datetime | None = self.grants_not_before
-        return None if moment is None else int(moment.timestamp())
+        return None if self.grants_not_before is None else int(self.grants_not_before.timestamp())
 
 
 LIVE = frozenset({"reads", "limits", "grants_not_before", "log"})
