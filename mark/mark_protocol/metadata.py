@@ -26,9 +26,9 @@ USER = "user"
 CONTROL_KEYS = frozenset([AUTH, EXPECTED_VERSION, IF_NONE_MATCH, IF_MODIFIED_SINCE])
 # Keys of responses: a write that carries one is refused.
 RESERVED_KEYS = frozenset(
-    ["version", "modified", "etag", "content-hash", "current-version", "server-version", "your-version", "total"]
-    + ["current", "chain-valid", "chain-error", "archived", "entries", "matches", "match", "status"]
-)
+    ("version", "modified", "etag", "content-hash", "current-version", "server-version", "your-version", "total",
+     "current", "chain-valid", "chain-error", "archived", "entries", "matches", "match", "status")
+)  # fmt: skip
 # What the header of a stored version holds for the store itself.
 STORE_KEYS = frozenset(["version", "previous-hash", "archived"])
 # Keys that a stored version keeps under their own name; all others stand behind `meta.`.

@@ -35,9 +35,12 @@ _TIMESTAMP = re.compile(
 
 # Values that need no further look: a letter, a slash or a hash's digits first and nothing special behind it.
 _SURELY_PLAIN = re.compile(r"/[A-Za-z0-9_./+=,-]*|[A-Za-z][A-Za-z0-9_./+=,-]{5,}(?: [A-Za-z0-9_./+=,-]+)*")
-_NEEDS_ESCAPES = {
+_NEEDS_ESCAPES = re.compile("[^\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
+_ESCAPED_IN_DOUBLE = re.compile('["\\\\\n\u2028\u2029]|' + _NEEDS_ESCAPES.pattern)
+_NOT_PLAIN = re.compile(r"""^(?: |---|[.]{3}|[#,\[\]{}&*!|>'"%@`]|[-?](?: |\Z))|:(?: |\Z)| #| \Z|[""" + "\u2028\u2029]")
+_ESCAPES = {
     "\0": "\\0", "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r",
-    "\x1b": "\\e", '"': '\\"', "\\": "\\\\", "\x85": "\\N", "\xa0": "\\_", "\u2028": "\\L", "\u2029": "\\P",
+    "\x1b": "\\e", '"': '\\"', "\\": "\\\\", "\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P",
 }  # fmt: skip
 
 
