@@ -1,0 +1,9 @@
+"""What the three services share, and nothing of the wire.
+
+blobs/          immutable objects by name: the ground under every store
+settings.py     configuration files watched by content
+logs.py         JSON logs
+metrics.py      a registry, and its exposition
+health.py       /livez, /readyz, /metrics over plain HTTP
+lifeline.py     end when the starter ends
+"""
