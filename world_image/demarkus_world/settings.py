@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from demarkus_base import settings as base
 from mark_protocol.times import parse_rfc3339
 
 MAX_BYTES = 1 << 20
@@ -34,7 +35,7 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-class SettingsError(Exception):
+class SettingsError(base.SettingsError):
     """The configuration can't be used; `problems` holds one sentence for each thing to change."""
 
     def __init__(self, problems: Iterable[str]) -> None:

@@ -1,0 +1,43 @@
+"""The metrics of a world: every name, label and unit in one place, because dashboards and alerts depend on them."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram, Info
+
+from demarkus_base.metrics import new_registry
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """The instruments of one world, in a registry of its own; who knows a gauge's value sets or is asked for it."""
+
+    def __init__(self) -> None:
+        self.registry = new_registry()
+        self.requests = Counter(
+            "demarkus_world_requests",
+            "Requests answered; verb is empty for what was no request.",
+            ["verb", "status"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "demarkus_world_request_seconds",
+            "Time from a whole request to its answer, waiting included.",
+            ["verb"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.under_way = Gauge(
+            "demarkus_world_requests_under_way", "Requests that wait or are worked on.", registry=self.registry
+        )
+        self.connections = Gauge("demarkus_world_connections", "Open QUIC connections.", registry=self.registry)
+        self.sequence = Gauge("demarkus_world_sequence", "Entries in the world's log.", registry=self.registry)
+        self.loaded = Info(
+            "demarkus_world_loaded", "Content hashes (SHA-256) of the files in force.", registry=self.registry
+        )
+        self.reload_failing = Gauge(
+            "demarkus_world_reload_failing",
+            "1 while a file can't be used as it is and its last good content stays in force.",
+            ["what"],
+            registry=self.registry,
+        )
