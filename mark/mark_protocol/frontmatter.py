@@ -11,7 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
 from typing import Any
 
@@ -94,6 +94,7 @@ class _Scalar:
     text: str
     tag: str | None
     quoted: bool
+    alias: str | None = None  # the name by which an alias stands for it
 
 
 @dataclass(slots=True)
@@ -122,41 +123,41 @@ def _decode_yaml(text: str) -> dict[str, str]:
 
 def _compose(events: Iterator[Any]) -> _Node | None:
     """The first document as nodes, aliases resolved; None for an empty stream."""
+    root: _Node | None = None
     anchors: dict[str, _Node] = {}
     open_collections: list[_Collection] = []
     for event in events:
         node: _Node
         if isinstance(event, yaml.ScalarEvent):
-            node = _Scalar(event.value, event.tag, event.style is not None and event.style != "")
+            node = _Scalar(event.value, event.tag, bool(event.style))
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in anchors:
                 raise BlockError("an alias in the metadata block names no anchor")
             node = anchors[event.anchor]
-            if isinstance(node, _Collection) and not node.closed:
+            if isinstance(node, _Scalar):
+                node = replace(node, alias=event.anchor)
+            elif not node.closed:
                 raise BlockError("an alias in the metadata block names the node it is in")
         elif isinstance(event, yaml.CollectionStartEvent):
-            node = _Collection(isinstance(event, yaml.MappingStartEvent))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            node = open_collections.pop()
-            assert isinstance(node, _Collection)
-            node.closed = True
-            if not open_collections:
-                return node
-            continue
-        elif isinstance(event, yaml.StreamEndEvent):
-            return None
-        else:
-            continue
-        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-            anchors[event.anchor] = node
-        if open_collections:
-            open_collections[-1].items.append(node)
-        elif isinstance(node, _Scalar):
-            return node
-        if isinstance(event, yaml.CollectionStartEvent):
             if len(open_collections) >= _MAX_DEPTH:
                 raise BlockError("the metadata block is nested too deeply")
-            assert isinstance(node, _Collection)
+            node = _Collection(isinstance(event, yaml.MappingStartEvent))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            open_collections.pop().closed = True
+            continue
+        elif isinstance(event, yaml.DocumentEndEvent):
+            return root  # more documents may follow; they are not read
+        else:
+            continue
+        if open_collections:
+            open_collections[-1].items.append(node)
+        else:
+            root = node
+        if isinstance(event, yaml.AliasEvent):
+            continue
+        if event.anchor is not None:
+            anchors[event.anchor] = node
+        if isinstance(node, _Collection):
             open_collections.append(node)
     return None
 
@@ -172,7 +173,7 @@ class _Flattener:
             return mapping.merged
         keys = mapping.items[::2]
         values = mapping.items[1::2]
-        written = [(key.text if isinstance(key, _Scalar) else "", isinstance(key, _Scalar)) for key in keys]
+        written = [(key.text, key.alias) if isinstance(key, _Scalar) else None for key in keys]
         if len(set(written)) != len(written):
             raise BlockError("a key in the metadata block is there twice")
         own: dict[str, str] = {}
@@ -210,7 +211,7 @@ class _Flattener:
 
 
 def _is_merge(key: _Scalar) -> bool:
-    if key.text != "<<":
+    if key.text != "<<" or key.alias is not None:
         return False
     return key.tag == _TAG + "merge" or (key.tag in (None, "!") and not key.quoted)
 
@@ -242,9 +243,15 @@ def encode_block(entries: Mapping[str, str]) -> bytes:
     lines: list[str] = []
     for key in natural_order(entries):
         name, value = quote(key, key=True), quote(entries[key])
-        # YAML readers look for the colon of a key only so far; a longer key is announced.
-        lines.append(f"{name}: {value}\n" if len(name) <= 128 else f"? {name}\n: {value}\n")
+        lines.append(f"? {name}\n: {value}\n" if _is_complex(name) else f"{name}: {value}\n")
     return "".join(lines).encode()
+
+
+def _is_complex(name: str) -> bool:
+    """Whether a key must be announced by `?`: readers look for its colon only so far, and only on its first line."""
+    if name.isascii():
+        return len(name) > 128
+    return len(name.encode()) > 128 or "\u2028" in name or "\u2029" in name
 
 
 def natural_order(keys: Mapping[str, str]) -> list[str]:
@@ -266,18 +273,20 @@ def _compare_natural(a: str, b: str) -> int:
             # A letter ends a number (rel9 < rel9b ...), elsewhere everything else sorts before letters.
             return -1 if left.isalpha() == after_digit else 1
         inside = "0" in (left, right) and _in_number(a, index)
-        left_run, right_run = _digits(a, index), _digits(b, index)
-        left_value, right_value = (int(f"{inside:d}{run}") for run in (left_run, right_run))
-        difference = left_value - right_value or len(left_run) - len(right_run) or ord(left) - ord(right)
+        left_length, left_value = _number(a, index, inside)
+        right_length, right_value = _number(b, index, inside)
+        difference = left_value - right_value or left_length - right_length or ord(left) - ord(right)
         return -1 if difference < 0 else 1
     return len(a) - len(b)
 
 
-def _digits(text: str, start: int) -> str:
-    end = start
+def _number(text: str, start: int, inside: bool) -> tuple[int, int]:
+    """The run of digits at `start`: its length, and its value, which wraps around at 64 bits as in Go."""
+    value, end = int(inside), start
     while end < len(text) and text[end].isdecimal():
+        value = (value * 10 + ord(text[end]) - ord("0")) & (2**64 - 1)
         end += 1
-    return text[start:end]
+    return end - start, value if value < 2**63 else value - 2**64
 
 
 def _in_number(text: str, index: int) -> bool:

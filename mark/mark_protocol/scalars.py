@@ -36,6 +36,8 @@ _TIMESTAMP = re.compile(
 # Values that need no further look: a letter, a slash or a hash's digits first and nothing special behind it.
 _SURELY_PLAIN = re.compile(r"/[A-Za-z0-9_./+=,-]*|[A-Za-z][A-Za-z0-9_./+=,-]{5,}(?: [A-Za-z0-9_./+=,-]+)*")
 _NEEDS_ESCAPES = re.compile("[^\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
+# A space beside a line separator would be lost in the folding of single quotes.
+_LOST_SPACE = re.compile(" [\u2028\u2029]|[\u2028\u2029] ")
 _ESCAPED_IN_DOUBLE = re.compile('["\\\\\n\u2028\u2029]|' + _NEEDS_ESCAPES.pattern)
 _NOT_PLAIN = re.compile(r"""^(?: |---|[.]{3}|[#,\[\]{}&*!|>'"%@`]|[-?](?: |\Z))|:(?: |\Z)| #| \Z|[""" + "\u2028\u2029]")
 _ESCAPES = {
@@ -139,9 +141,14 @@ def quote(value: str, *, key: bool = False) -> str:
         tag = "!!binary "
     if "\n" in value and not key and _literal_allowed(value):
         return tag + _literal(value)
-    if "\n" in value or _NEEDS_ESCAPES.search(value) or (not tag and not reads_as_text(value)):
+    if (
+        "\n" in value
+        or _NEEDS_ESCAPES.search(value)
+        or _LOST_SPACE.search(value)
+        or (not tag and not reads_as_text(value))
+    ):
         return f'{tag}"{_ESCAPED_IN_DOUBLE.sub(_escape, value)}"'
-    if _NOT_PLAIN.search(value):
+    if _NOT_PLAIN.search(value) or (key and value == "<<"):
         return tag + _single(value)
     return tag + value
 
@@ -167,13 +174,12 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _single(value: str) -> str:
-    doubled = value.replace("'", "''")
-    # The two Unicode line separators are line breaks: what follows one is indented.
-    return "'" + re.sub("([\u2028\u2029])", r"\1    ", doubled) + "'"
+    # The two Unicode line separators are line breaks: text that follows them is indented.
+    return "'" + re.sub("[\u2028\u2029]+(?=.)", r"\g<0>    ", value.replace("'", "''")) + "'"
 
 
 def _literal_allowed(value: str) -> bool:
-    return not _NEEDS_ESCAPES.search(value) and not value.endswith(" ") and " \n" not in value
+    return not re.search("[\u2028\u2029]| (?:\n|\\Z)", value) and not _NEEDS_ESCAPES.search(value)
 
 
 def _literal(value: str) -> str:
