@@ -24,7 +24,7 @@ class PortError(Exception):
 
 
 class TryLater(PortError):
-    """The other side can't answer now: no connection, a time limit, 429, 5xx. The same call may work later.
+    """The other side can't answer now: no connection, a time limit, 401, 429, 5xx. The same call may work later.
 
     `delay` is what the other side asked to wait, in seconds, or None. A write that raises this may have happened.
     """
@@ -55,7 +55,7 @@ class Invalid(Refused):
 
 
 class Forbidden(Refused):
-    """We may not do that here: missing rights, a quota, a namespace that is going away (401, 403)."""
+    """We may not do that here: missing rights, a quota, a namespace that is going away (403)."""
 
 
 class Port(Protocol):
@@ -76,7 +76,8 @@ class Port(Protocol):
         """Makes what the manifest says true, creating the object if it is absent, and returns the object.
 
         Fields that an earlier `apply` of ours set and this manifest leaves out are removed; those of others stay.
-        A `metadata.uid` in the manifest is a guard: when the object has another one, `Conflict` is raised.
+        A `metadata.uid` in the manifest is a guard, and so is a `metadata.resourceVersion` beside it: when the object
+        has another one, or is gone, `Conflict` is raised.
         """
 
     async def patch(self, ref: Ref, patch: Mapping[str, Any], resource_version: str) -> Manifest:

@@ -1,0 +1,45 @@
+"""How to reach the API server, and as whom: one answer for our client, one for kopf's.
+
+In a pod that is the ServiceAccount's token, which Kubernetes replaces while we run; elsewhere the kubeconfig that
+`KUBECONFIG` names, or the one in the home directory.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import kopf
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME
+
+
+class NoAccess(Exception):
+    """Neither a pod's ServiceAccount nor a kubeconfig that can be used; the message says what was looked at."""
+
+
+def in_cluster() -> bool:
+    """Whether we run in a pod."""
+    return SERVICE_HOST_ENV_NAME in os.environ
+
+
+async def configuration() -> Configuration:
+    """For our client. Raises `NoAccess`."""
+    found = Configuration()
+    try:
+        if in_cluster():
+            load_incluster_config(client_configuration=found)  # reads the token anew every minute
+        else:
+            await load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=found, persist_config=False)
+    except (ConfigException, OSError) as error:
+        looked_at = "the pod's ServiceAccount" if in_cluster() else "KUBECONFIG or ~/.kube/config"
+        raise NoAccess(f"no access to a cluster by {looked_at}: {error}") from error
+    return found
+
+
+def for_kopf(settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo | None:
+    """For kopf, as its login handler; kopf asks again when the API server refuses the credential."""
+    if in_cluster():
+        return kopf.login_with_service_account(settings=settings)
+    return kopf.login_with_kubeconfig(settings=settings)
