@@ -45,19 +45,20 @@ class BlockError(Exception):
     """A block that is no flat map of text. The message never holds a value of the block."""
 
 
-def split(data: bytes) -> tuple[bytes | None, bytes]:
-    """Cut data that may begin with a block into (what is between the fences, what is behind); None = no block.
+def split(data: bytes, start: int = 0) -> tuple[bytes | None, bytes]:
+    """Cut data that may begin with a block, from `start` on: (what is between the fences or None, what is behind).
 
     Raises BlockError where a block is opened and never closed.
     """
-    if not data.startswith(FENCE):
-        return None, data
-    end = data.find(b"\n---\n", len(FENCE))
-    if end >= 0:
-        return data[len(FENCE) : end], data[end + 5 :]
+    if not data.startswith(FENCE, start):
+        return None, data[start:]
+    begin = start + len(FENCE)
     # The search starts behind the opening fence's own LF: two fences in a row do not close each other.
-    if data.endswith(b"\n---") and len(data) > len(FENCE) + 3:
-        return data[len(FENCE) : -4], b""
+    end = data.find(b"\n---\n", begin)
+    if end >= 0:
+        return data[begin:end], data[end + 5 :]
+    if data.endswith(b"\n---") and len(data) - 4 >= begin:
+        return data[begin:-4], b""
     raise BlockError("the metadata block is not closed")
 
 

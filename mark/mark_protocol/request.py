@@ -82,7 +82,7 @@ def parse_request(data: bytes) -> Request:
         raise _malformed()
 
     try:
-        block, body = frontmatter.split(data[rest:])
+        block, body = frontmatter.split(data, rest)
         if len(body) > limits.BODY or (block is not None and len(block) > limits.METADATA_BLOCK):
             raise _unreadable()
         metadata = {} if block is None else frontmatter.decode_block(block)

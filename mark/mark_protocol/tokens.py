@@ -95,6 +95,8 @@ def parse_tokens(text: str, *, source: str) -> TokenSet:
 
 
 def _parse_token(label: str, table: object, source: str) -> CapabilityToken:
+    if label.startswith("sha256-"):
+        raise TokenFileError(f"{source}: a token's table is named by a label, and its hash is the field hash")
     where = f"{source}: token {label!r}"
     if not isinstance(table, dict):
         raise TokenFileError(f"{where}: must be a table with hash, paths and operations")
