@@ -18,6 +18,8 @@ PLURAL = "worlds"
 MIN_VOLUME = "64Mi"
 _TOKEN_NAME = r"^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$"
 _is_token_name = whole(_TOKEN_NAME)
+_TIMEOUT = r"^([1-9][0-9]{0,4}ms|([1-9][0-9]?|[1-5][0-9][0-9]|600)s|([1-9]|10)m)$"
+_is_timeout = whole(_TIMEOUT)
 
 
 def _same(field: str, default: str) -> str:
@@ -89,21 +91,31 @@ class Store(Model):
 class Rate(Model):
     """How many requests one client may send."""
 
-    per_second: Annotated[int, Field(ge=1, le=100000)]
-    """Requests in a second, on average."""
-    burst: Annotated[int, Field(ge=1, le=1000000)]
-    """Requests at once, before the average counts."""
+    per_second: Annotated[int, Field(ge=0, le=1000000)] | None = None
+    """Requests in a second, on average; 0 lifts the bound. Default: 50."""
+    burst: Annotated[int, Field(ge=1, le=1000000)] | None = None
+    """Requests at once, before the average counts. Default: 100."""
 
 
 class Limits(Model):
     """Bounds on what clients may ask of a World."""
 
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            name="request-timeout",
+            field="requestTimeout",
+            expression=f"!has(self.requestTimeout) || self.requestTimeout.matches(r'{_TIMEOUT}')",
+            message="requestTimeout is a whole number of ms, s or m, at most ten minutes: '500ms', '10s' or '2m'",
+            holds=lambda self, _: "requestTimeout" not in self or _is_timeout(self["requestTimeout"]),
+        ),
+    )
+
     rate: Rate | None = None
-    """How many requests one client address may send. Default: no bound."""
-    max_streams: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Requests that one connection may have open at once. Default: the server's own."""
-    request_timeout: Annotated[str, Field(max_length=8, pattern=r"^[1-9][0-9]{0,4}(ms|s|m)$")] | None = None
-    """How long a request may take, such as `10s`. Default: the server's own."""
+    """How many requests the holders of one credential may send; without a credential, one address."""
+    max_streams: Annotated[int, Field(ge=1, le=10000)] | None = None
+    """Requests that one connection may have open at once. Default: 10. A change restarts the server."""
+    request_timeout: Annotated[str, Field(min_length=1, max_length=16)] | None = None
+    """How long a request may take, such as `10s`. Default: 10 seconds."""
 
 
 class Token(Model):
@@ -124,8 +136,8 @@ class Token(Model):
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """The token's name, by which the World records who wrote. A name that is removed takes its Secret with it."""
     operations: Annotated[list[Operation], Field(min_length=1, max_length=6)]
-    """What it gives: `read`, `append`, `write` (publish and append), `archive`, `publish` (write and archive) or `prune`,
-    which is needed to set `retention`."""
+    """What it gives: `read`, `append`, `write` (publish and append), `archive`, `publish` (write and archive), or
+    `prune`, which it takes to set `retention`."""
     paths: Paths
     """Where it holds, as path patterns such as `/**` or `/docs/**`."""
 
@@ -167,8 +179,8 @@ class WorldSpec(Model):
     version: ImageTag | None = None
     """The version of the server. Default: the Universe's, or else the operator's own at the time."""
     reads: Literal["public", "universe", "scoped"] | None = None
-    """Who may read. `public`: everybody, but for what a token with `read` covers. `universe` and `scoped`: only holders of
-    a credential with `read` on the path; with `universe` the gateway of the Universe gives such credentials.
+    """Who may read. `public`: everybody, but for what a token with `read` covers. `universe` and `scoped`: only holders
+    of a credential with `read` on the path; with `universe` the gateway of the Universe gives such credentials.
 
     Default: `universe` with a universeRef, `scoped` without."""
     access: Access | None = None

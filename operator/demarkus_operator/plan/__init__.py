@@ -1,14 +1,17 @@
 """The planner: from a World or Universe, and what was seen of it, to what should be there. Pure: no API, no clock, no
 randomness; the same input gives the same plan, byte for byte.
 
-objects     references, objects to generate, apply and remove: what a plan is made of
-recipes     what generated Secrets are to contain
-site        where the operator runs: namespace, version, images
-names       names of children
-labels      labels and annotations, and whether an object is ours
-selectors   whether a label selector selects
-record      the Universe's record: which name belongs to which World
-children/   one module a child object
-world       plan of a World
-universe    plan of a Universe
+objects      references, objects to generate, apply and remove: what a plan is made of
+recipes      what generated Secrets are to contain
+site         where the operator runs: namespace, version, images
+names        names of children
+labels       labels and annotations, and whether an object is ours
+owner        the metadata of children, and whose name an object bears
+refusal      why a plan changes nothing
+secret_data  reading Secrets and the keys in them
+membership   whether a Universe admits a World
+record       the Universe's record: which name belongs to which World
+children/    one module a child object
+world        plan of a World
+universe     plan of a Universe
 """

@@ -1,0 +1,26 @@
+"""The objects a World and a Universe consist of, one module each. A builder takes the owner and returns the manifest.
+
+Fields are spelled out, in the spelling of the API server, so that what is read back is a superset of what was said.
+
+Of a World:
+world_secrets         identity, certificate, tokens: the Secrets
+world_config          ConfigMap: world.yaml, keys.json
+world_claim           PersistentVolumeClaim
+world_services        the Service for clients and the headless one
+world_network_policy  who reaches the pods, whom they reach
+world_stateful_set    StatefulSet
+
+Of a Universe:
+broker_secrets         certificate authority, keys: the Secrets
+broker_record          ConfigMap: the record
+broker_config          ConfigMap: broker.yaml, ca.crt
+broker_service         Service
+broker_network_policy  who reaches the pods, whom they reach
+broker_deployment      Deployment and PodDisruptionBudget
+
+Of both:
+service_account        ServiceAccount without rights
+pods                   security, probes, mounts
+peers                  peers of network policies
+yaml_text              configuration as YAML, and hashes of it
+"""

@@ -1,0 +1,40 @@
+"""Peers and ports of network policies that worlds and gateways share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demarkus_operator.plan import labels
+from demarkus_operator.plan.children.pods import HEALTH_PORT
+from demarkus_operator.plan.site import Site
+
+_NODE_LOCAL_DNS = "169.254.20.10/32"
+
+
+def pods_in(namespace: str, selector: dict[str, str]) -> dict[str, Any]:
+    """Pods of one namespace with these labels; without labels, all of them."""
+    return {
+        "namespaceSelector": {"matchLabels": {labels.NAMESPACE_NAME: namespace}},
+        "podSelector": {"matchLabels": selector} if selector else {},
+    }
+
+
+def port(protocol: str, number: int) -> dict[str, Any]:
+    """A port of a rule."""
+    return {"protocol": protocol, "port": number}
+
+
+def health_from_operator(site: Site) -> dict[str, Any]:
+    """Ingress: the operator asks how a pod is. (Probes come from the node and are never held back.)"""
+    return {
+        "from": [pods_in(site.operator_namespace, {labels.NAME: labels.OPERATOR_APP})],
+        "ports": [port("TCP", HEALTH_PORT)],
+    }
+
+
+def names() -> dict[str, Any]:
+    """Egress: DNS, in the cluster wherever it runs, and of the node's cache."""
+    return {
+        "to": [{"namespaceSelector": {}}, {"ipBlock": {"cidr": _NODE_LOCAL_DNS}}],
+        "ports": [port("UDP", 53), port("TCP", 53)],
+    }

@@ -1,0 +1,70 @@
+"""The Secrets of a World: identity, certificate, tokens. They outlive the World, so that it can be made again."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from demarkus_operator.api.world import Token as TokenSpec
+from demarkus_operator.plan import labels, recipes
+from demarkus_operator.plan.names import WorldNames, world_server_name
+from demarkus_operator.plan.objects import Generate
+from demarkus_operator.plan.owner import Owner
+from demarkus_operator.plan.site import Site
+from mark_protocol.tokens import CapabilityToken, render_entry
+
+TOKENS_FILE = "tokens.toml"
+
+
+def identity(owner: Owner, names: WorldNames, site: Site) -> Generate:
+    """Who the World is. Notes down the version in force, for a World without a Universe that names none."""
+    manifest = owner.kept(names.identity, {"type": "Opaque"}, annotations={labels.VERSION: site.version})
+    return Generate(manifest=manifest, recipe=recipes.WorldIdentity())
+
+
+def certificate(owner: Owner, names: WorldNames, site: Site, ca_certificate: bytes, ca_key: bytes) -> Generate:
+    """The World's server certificate, for the names by which it is reached."""
+    server_name = world_server_name(owner.namespace, owner.name)
+    return Generate(
+        manifest=owner.kept(names.certificate, {"type": "kubernetes.io/tls"}),
+        recipe=recipes.ServerCertificate(
+            common_name=owner.name,
+            names=(server_name, f"{server_name}.{site.cluster_domain}", *site.extra_tls_names),
+            ca_certificate=ca_certificate,
+            ca_key=ca_key,
+        ),
+    )
+
+
+def authority(owner: Owner, names: WorldNames, site: Site) -> Generate:
+    """The certificate authority of a World without a Universe."""
+    return Generate(
+        manifest=owner.kept(names.authority(site.operator_namespace), {"type": "Opaque"}),
+        recipe=recipes.CertificateAuthority(common_name=f"world {owner.name}"),
+    )
+
+
+def token(owner: Owner, names: WorldNames, name: str) -> Generate:
+    """The text of one token."""
+    return Generate(manifest=owner.kept(names.token(name), {"type": "Opaque"}), recipe=recipes.Token())
+
+
+def tokens(owner: Owner, names: WorldNames, specs: Sequence[TokenSpec], hashes: Mapping[str, str]) -> dict[str, Any]:
+    """The token file that the World reads: what each token gives, and its hash.
+
+    It is there also without any token, so that the first one needs no restart.
+    """
+    text = "".join(
+        render_entry(
+            CapabilityToken(
+                label=spec.name,
+                hash=hashes[spec.name],
+                paths=tuple(spec.paths),
+                operations=frozenset(spec.operations),
+            )
+        )
+        for spec in sorted(specs, key=lambda spec: spec.name)
+    )
+    data = {TOKENS_FILE: base64.b64encode(text.encode()).decode()}
+    return owner.kept(names.tokens, {"type": "Opaque", "data": data})
