@@ -1,0 +1,102 @@
+"""The broker's keys: what signs and verifies bearers, what signs grants, what hides subjects.
+
+They lie as files in one directory, a mounted Secret: `broker-<kid>.pem` (ES256, P-256) and `grant-<kid>.pem` (Ed25519),
+both PKCS #8, and `subject.key` (32 bytes as hex). `<kid>` is the key's own identifier, so that a file under a wrong
+name is found at once. Pure: `load` takes the files' bytes. Nothing in here shows private material in a repr or message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from joserfc.jwk import ECKey
+
+from demarkus_base.settings import SettingsError
+from mark_protocol.grants import key_id
+
+_SUBJECT_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantKey:
+    """What signs grants."""
+
+    kid: str
+    private: Ed25519PrivateKey = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """All keys of one moment.
+
+    Attributes:
+        bearers: kid -> public key that verifies bearers. Several while keys are exchanged.
+        grant: signs grants.
+        subject: turns a subject into its label.
+    """
+
+    bearers: Mapping[str, ECKey] = field(repr=False)
+    grant: GrantKey
+    subject: bytes = field(repr=False)
+
+    def label(self, issuer: str, subject: str) -> str:
+        """The label under which worlds, logs and metrics know a subject: `s-` and 32 hex, the same at every replica."""
+        mac = hmac.new(self.subject, f"{issuer}\n{subject}".encode(), hashlib.sha256)
+        return f"s-{mac.hexdigest()[:32]}"
+
+
+def load(files: Mapping[str, bytes], *, source: str) -> Keys:
+    """Read a keys directory given as file name -> content. `source` names it in messages. Raises SettingsError.
+
+    Other files (`cookie.key`, what a mount brings along) are left alone. Of several grant keys the one with the first
+    name signs.
+    """
+    bearers: dict[str, ECKey] = {}
+    grants: list[GrantKey] = []
+    for name in sorted(files):
+        kind, dash, rest = name.partition("-")
+        if not (dash and rest.endswith(".pem") and kind in ("broker", "grant")):
+            continue
+        kid = rest.removesuffix(".pem")
+        private = _private_key(files[name], name, source)
+        if kind == "broker":
+            if not isinstance(private, EllipticCurvePrivateKey) or not isinstance(private.curve, SECP256R1):
+                raise SettingsError(f"{source}: {name}: expected a P-256 key (ES256)")
+            public = private.public_key()
+            bearers[kid] = ECKey.import_key(public)
+        else:
+            if not isinstance(private, Ed25519PrivateKey):
+                raise SettingsError(f"{source}: {name}: expected an Ed25519 key")
+            grants.append(GrantKey(kid=kid, private=private))
+        if key_id(private.public_key()) != kid:
+            raise SettingsError(f"{source}: {name}: the name does not carry this key's identifier")
+    if not bearers:
+        raise SettingsError(f"{source}: no broker-<kid>.pem; bearers can't be verified without one")
+    if not grants:
+        raise SettingsError(f"{source}: no grant-<kid>.pem; worlds can't be reached without one")
+    return Keys(bearers=bearers, grant=grants[0], subject=_subject_key(files.get("subject.key"), source))
+
+
+def _private_key(pem: bytes, name: str, source: str) -> object:
+    try:
+        return load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError):
+        raise SettingsError(f"{source}: {name}: expected a private key in PEM (PKCS #8) without a password") from None
+
+
+def _subject_key(text: bytes | None, source: str) -> bytes:
+    if text is None:
+        raise SettingsError(f"{source}: subject.key is missing; expected 32 bytes as hex")
+    try:
+        key = bytes.fromhex(text.decode("ascii").strip())
+    except ValueError:
+        key = b""
+    if len(key) != _SUBJECT_KEY_BYTES:
+        raise SettingsError(f"{source}: subject.key: expected 32 bytes as hex")
+    return key
