@@ -1,0 +1,155 @@
+"""The MCP server: the SDK's low-level server over our table of tools, without sessions.
+
+Every call goes the same way: row of the table, gate, handler, envelope; one log line and one metric each. The SDK's own
+schema guessing from function signatures is not used: the table is the one source of what a tool takes and may do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types
+from mcp.server import Server
+from mcp.server.context import ServerRequestContext
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+
+from demarkus_broker.front import MAX_BODY, PERSON
+from demarkus_broker.identity import Person
+from demarkus_broker.mcp import envelope
+from demarkus_broker.mcp.gate import admit
+from demarkus_broker.mcp.tools.table import TOOLS
+from demarkus_broker.mcp.tools.tool import Cost, Kind, Outcome, Refusal, Tool
+from demarkus_broker.metrics import Metrics
+from demarkus_broker.worlds.universe import Universe
+
+INSTRUCTIONS = """\
+Worlds of versioned markdown documents, addressed as mark://<world>/<path>. mark_worlds lists the worlds open to you and
+where you may write. Before you write a document, fetch it, and pass the version you read as expected_version: if it has
+changed since, nothing is written and you get the current text. Put no front matter and no secrets into documents."""
+
+log = logging.getLogger(__name__)
+
+_NOT_IN_AGENT = re.compile(r"[^A-Za-z0-9._/+ -]+")
+
+
+class Gateway:
+    """Answers `tools/list` and `tools/call` for the callers that the front has let in."""
+
+    def __init__(
+        self, universe: Universe, *, version: str, metrics: Metrics, tools: Mapping[str, Tool[Any]] = TOOLS
+    ) -> None:
+        self._universe = universe
+        self._metrics = metrics
+        self._tools = tools
+        self._listed = [_describe(tool) for tool in tools.values()]
+        self.server: Server[Any] = Server(
+            "demarkus",
+            title="Demarkus",
+            version=version,
+            instructions=INSTRUCTIONS,
+            get_tool_input_schema=self._schema,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+        self.sessions = StreamableHTTPSessionManager(
+            self.server, json_response=True, stateless=True, max_request_body_size=MAX_BODY
+        )
+
+    def _schema(self, name: str) -> Mapping[str, Any] | None:
+        return next((tool.input_schema for tool in self._listed if tool.name == name), None)
+
+    async def _list_tools(
+        self, context: ServerRequestContext[Any], params: mcp_types.PaginatedRequestParams | None
+    ) -> mcp_types.ListToolsResult:
+        return mcp_types.ListToolsResult(tools=self._listed)
+
+    async def _call_tool(
+        self, context: ServerRequestContext[Any], params: mcp_types.CallToolRequestParams
+    ) -> mcp_types.CallToolResult:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            self._metrics.calls.labels(tool="unknown", outcome="refused").inc()
+            raise MCPError(code=mcp_types.INVALID_PARAMS, message="Unknown tool")
+        assert context.request is not None  # HTTP is the only transport
+        person: Person = context.request.scope[PERSON]
+        started = time.perf_counter()
+        try:
+            outcome = await self._run(tool, params.arguments or {}, person, _agent(context))
+            result, word = envelope.result(outcome), outcome.status
+        except Refusal as refusal:
+            result, word = envelope.error(refusal), refusal.kind.value
+        seconds = time.perf_counter() - started
+        self._metrics.calls.labels(tool=tool.name, outcome=word).inc()
+        self._metrics.call_seconds.labels(tool=tool.name).observe(seconds)
+        log.info(
+            "tool called",
+            extra={
+                "fields": {
+                    "tool": tool.name,
+                    "outcome": word,
+                    "subject": self._universe.label(person),
+                    "revision": context.protocol_version,
+                    "ms": round(seconds * 1000, 1),
+                }
+            },
+        )
+        return result
+
+    async def _run(self, tool: Tool[Any], given: Mapping[str, Any], person: Person, agent: str) -> Outcome:
+        """Gate and handler, within the time of the tool's cost class. Raises Refusal and nothing else."""
+        try:
+            async with asyncio.timeout(tool.cost.deadline):
+                return await tool.handler(admit(tool, given, person=person, agent=agent, worlds=self._universe))
+        except Refusal:
+            raise
+        except TimeoutError:
+            kind = Kind.OUTCOME_UNKNOWN if tool.cost is Cost.WRITE else Kind.TRY_LATER
+            raise Refusal(
+                kind, f"no answer within {tool.cost.deadline:g} s", "Fetch the document to see how it stands."
+            ) from None
+        except Exception:
+            log.exception("tool failed", extra={"fields": {"tool": tool.name}})
+            raise Refusal(
+                Kind.BUG, "the gateway failed at this call", "Its log says more; the call will fail again."
+            ) from None
+
+
+def _describe(tool: Tool[Any]) -> mcp_types.Tool:
+    reads = tool.cost is not Cost.WRITE
+    return mcp_types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=_without_titles(tool.arguments.model_json_schema()),
+        annotations=mcp_types.ToolAnnotations(
+            read_only_hint=reads,
+            destructive_hint=None if reads else tool.destructive,
+            idempotent_hint=None if reads else tool.idempotent,
+            open_world_hint=False,
+        ),
+    )
+
+
+def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without what costs every session tokens and says nothing: generated titles, the model's docstring."""
+    properties = {
+        name: {key: value for key, value in member.items() if key != "title"}
+        for name, member in schema.get("properties", {}).items()
+    }
+    kept = {key: value for key, value in schema.items() if key not in ("title", "description")}
+    return {**kept, "properties": properties}
+
+
+def _agent(context: ServerRequestContext[Any]) -> str:
+    """The name of the writing program: what the client calls itself, else the product in its User-Agent header."""
+    client = context.session.client_params
+    name = client.client_info.name if client else ""
+    if not name and context.request is not None:
+        name = context.request.headers.get("user-agent", "").partition("/")[0]
+    return _NOT_IN_AGENT.sub("", name).strip()[:64] or "mcp"

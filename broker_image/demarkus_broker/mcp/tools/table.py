@@ -1,0 +1,29 @@
+"""The table of tools: the only way for a tool to be offered or called. What has no row here does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from demarkus_broker.mcp.tools import append, archive, fetch, listing, publish, versions, worlds
+from demarkus_broker.mcp.tools.tool import Tool
+
+_WORLD_BEARING = frozenset({"url", "world", "source", "target", "index"})
+"""Names of arguments that carry a world in any tool of this family."""
+
+
+def table(tools: Iterable[Tool[Any]]) -> Mapping[str, Tool[Any]]:
+    """Tools by name. Raises ValueError if one does not tell the gate of an argument that carries a world."""
+    rows: dict[str, Tool[Any]] = {}
+    for tool in tools:
+        fields = tool.arguments.model_fields
+        named = set(tool.world_arguments)
+        if named - set(fields) or (_WORLD_BEARING & set(fields)) - named:
+            raise ValueError(f"{tool.name}: world_arguments {tool.world_arguments} do not fit its arguments")
+        if tool.name in rows:
+            raise ValueError(f"{tool.name}: two tools of one name")
+        rows[tool.name] = tool
+    return rows
+
+
+TOOLS = table((fetch.TOOL, listing.TOOL, versions.TOOL, worlds.TOOL, publish.TOOL, append.TOOL, archive.TOOL))

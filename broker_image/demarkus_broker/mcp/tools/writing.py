@@ -1,0 +1,152 @@
+"""What mark_publish and mark_append share: the write itself, and how it is settled when it does not simply succeed.
+
+Nothing is overwritten that its writer has not seen: every write carries the version it was made for, a conflict brings
+the text that is there now, and a write whose answer was lost is looked up, never sent again (Mark protocol 1.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from demarkus_broker.mcp.tools.answers import ordered, outcome
+from demarkus_broker.mcp.tools.tool import A, Call, Kind, Outcome, Refusal, Target
+from mark_protocol.metadata import AGENT, CONTROL_KEYS, EXPECTED_VERSION, STORE_KEYS, TAGS, USER, normalise_tags
+from mark_protocol.request import Request, Verb
+from mark_protocol.response import Response
+from mark_protocol.status import Status
+
+STAMPED = frozenset({AGENT, USER})
+"""Set on the way, never by the caller: `agent` by the gateway, `user` by the world from the grant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """A PUBLISH or APPEND for one version. `metadata` are the publisher keys as they are sent."""
+
+    verb: Verb
+    path: str
+    expected: int
+    body: bytes
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def request(self) -> Request:
+        """The write as it is sent."""
+        metadata = {**self.metadata, EXPECTED_VERSION: str(self.expected)}
+        return Request(self.verb, self.path, metadata, self.body)
+
+
+def publisher_metadata(given: Mapping[str, str], agent: str) -> dict[str, str]:
+    """The caller's metadata as it is sent: `agent` and `user` replaced. Raises Refusal for keys that are not theirs."""
+    for key in sorted(given.keys() & (CONTROL_KEYS | STORE_KEYS)):
+        raise Refusal(Kind.ARGUMENT, f"metadata.{key}: is not yours to set", "Leave it out.")
+    return {**{key: value for key, value in given.items() if key not in STAMPED}, AGENT: agent}
+
+
+async def send(call: Call[A], target: Target, write: Write) -> Outcome:
+    """Make the write and say what became of it."""
+    try:
+        response = await call.ask(target, write.request)
+    except Refusal as lost:
+        if lost.kind is not Kind.OUTCOME_UNKNOWN:
+            raise
+        return await _settle(call, target, write, lost)
+    if response.status == Status.CONFLICT:
+        return await _conflict(call, target, write, response)
+    return outcome(response)
+
+
+class _Found(Enum):
+    """What is at the version that the write was to make."""
+
+    OURS = auto()
+    ANOTHER = auto()
+    NOTHING = auto()
+
+
+async def _look(call: Call[A], target: Target, write: Write) -> tuple[_Found, Response]:
+    """Look at the version that the write was to make: whole body and every sent key decide, not a likeness."""
+    there = await _fetch_version(call, target, write.expected + 1)
+    if there.status != Status.OK:
+        return _Found.NOTHING, there
+    wanted = write.body
+    if write.verb is Verb.APPEND:
+        base = await _fetch_version(call, target, write.expected)
+        if base.status != Status.OK:
+            return _Found.ANOTHER, there  # pruned: it can't be shown to be ours
+        wanted = joined(base.body, write.body)
+    same = there.body == wanted and all(
+        _same(key, value, there.metadata.get(key, "")) for key, value in write.metadata.items()
+    )
+    return (_Found.OURS if same else _Found.ANOTHER), there
+
+
+async def _settle(call: Call[A], target: Target, write: Write, lost: Refusal) -> Outcome:
+    """Find out what became of a write whose answer was lost."""
+    try:
+        found, there = await _look(call, target, write)
+    except Refusal:
+        raise lost from None
+    if found is _Found.OURS:
+        return _made(there, help="The world's answer was lost on the way; the write itself is there.")
+    if found is _Found.ANOTHER:
+        return await _conflict(call, target, write, None)
+    raise Refusal(
+        Kind.TRY_LATER,
+        "the world's answer was lost on the way, and the write is not there",
+        "Make the same call again: with its expected_version it can't be applied twice.",
+    )
+
+
+async def _conflict(call: Call[A], target: Target, write: Write, response: Response | None) -> Outcome:
+    """The answer to a write that came too late: with the text that is there now, so that nobody loses one.
+
+    If what is there now is this very write (its caller repeats it after a lost answer), it is reported as made.
+    """
+    try:
+        current = await call.ask(target, Request(Verb.FETCH, target.path))
+        version = current.metadata.get("version", "")
+        if version == str(write.expected + 1):
+            found, there = await _look(call, target, write)
+            if found is _Found.OURS:
+                return _made(there, help="This write had been made before; it was not made again.")
+    except Refusal:
+        current = Response(status="")  # the world has just gone: its conflict is still the answer
+        version = ""
+    version = version or (response.metadata.get("server-version", "") if response else "")
+    keys = {"your-version": str(write.expected), "server-version": version}
+    if current.status != Status.OK:
+        return Outcome(
+            status=Status.CONFLICT,
+            keys=keys,
+            help=f"The document is at version {version or 'unknown'}: mark_fetch it, put your change into its text, "
+            "and write that with the version you fetched as expected_version.",
+        )
+    text = current.body.decode("utf-8", errors="replace")
+    return Outcome(
+        status=Status.CONFLICT,
+        keys=keys,
+        body=f"Nothing was written. The document as it is now, version {version}:\n\n{text}",
+        help=f"Put your change into the text below and write it with expected_version {version}.",
+        data={"current": {"version": version, "metadata": ordered(current.metadata), "body": text}},
+    )
+
+
+def joined(base: bytes, addition: bytes) -> bytes:
+    """A body after APPEND (Mark protocol, APPEND): a line feed between the two unless the first ends in one."""
+    return base + (b"\n" if base and not base.endswith(b"\n") else b"") + addition
+
+
+async def _fetch_version(call: Call[A], target: Target, version: int) -> Response:
+    return await call.ask(target, Request(Verb.FETCH, f"{target.path}/v{version}"))
+
+
+def _same(key: str, sent: str, stored: str) -> bool:
+    return normalise_tags(sent) == normalise_tags(stored) if key == TAGS else sent == stored
+
+
+def _made(there: Response, *, help: str) -> Outcome:
+    keys = {key: there.metadata[key] for key in ("version", "modified") if key in there.metadata}
+    return Outcome(status=Status.CREATED, keys=keys, help=help)
