@@ -1,6 +1,26 @@
 """The store engine: an append-only commit log over four blob calls.
 
-model.py          what verbs and engine exchange: records, View, Write, Written, ChainReport
-refusals.py       why a write or read did not happen
-engine.py         Engine: the interface the verbs see (names of the two files above are there too)
+What the verbs see
+    engine.py         Engine: open, view, stored, write, check_chain, close (and the names of the next two)
+    model.py          what is exchanged: records, View, Write, Written, ChainReport
+    refusals.py       why a write or a read did not happen
+
+What is stored
+    canonical.py      canonical JSON
+    keys.py           the names of the objects
+    identity.py       world.json: whose store this is
+    entries.py        the facts of the log
+    slots.py          the objects of the log: entries that became true together, chained
+
+How it changes
+    preconditions.py  what a write comes to, given what is there (pure)
+    tentative.py      what is there, counting what is decided and not durable yet
+    members.py        writes in line, and the slot they make
+    committer.py      the line, staging, the one create that makes it true
+
+How it is read
+    log.py            replay, following other writers, the view's only writer
+    versions.py       stored bytes: checked, cached
+    chain.py          the check of a document's history
+    parallel.py, retry.py   many calls at once; calls again
 """

@@ -1,5 +1,13 @@
-"""The interface the verbs see."""
+"""The interface the verbs see: open a store, look at its state, read versions, write, check a history."""
 
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from demarkus_base.blobs.port import BlobError, Blobs
+from demarkus_world.engine import chain, identity, retry
+from demarkus_world.engine.committer import Committer
+from demarkus_world.engine.log import Log
 from demarkus_world.engine.model import (
     ChainReport,
     Child,
@@ -26,6 +34,8 @@ from demarkus_world.engine.refusals import (
     VersionConflict,
     WriteRefused,
 )
+from demarkus_world.engine.versions import Versions
+from mark_protocol.paths import unstorable
 
 __all__ = [
     "ChainReport",
@@ -33,6 +43,7 @@ __all__ = [
     "ContentTooLarge",
     "DocumentArchived",
     "DocumentMissing",
+    "Engine",
     "EngineError",
     "Head",
     "Identity",
@@ -40,6 +51,7 @@ __all__ = [
     "OutcomeUnknown",
     "PathCollision",
     "PathUnstorable",
+    "Statistics",
     "StoreDamaged",
     "StoreForeign",
     "StoreFull",
@@ -51,3 +63,129 @@ __all__ = [
     "WriteRefused",
     "Written",
 ]
+
+WRITE_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """Figures since the store was opened; `sequence` and `waiting` (writes not answered) are those of now."""
+
+    sequence: int
+    slots: int
+    entries: int
+    lost: int
+    waiting: int
+
+
+class Engine:
+    """An open store. Made by `open`; one task of its own commits, and `close` ends it."""
+
+    def __init__(
+        self,
+        *,
+        identity: Identity,
+        log: Log,
+        versions: Versions,
+        committer: Committer,
+        exclusive: bool,
+        compatible: bool,
+    ) -> None:
+        self.identity = identity
+        self._log = log
+        self._versions = versions
+        self._committer = committer
+        self._exclusive = exclusive
+        self._compatible = compatible
+        self._running = asyncio.create_task(committer.run(), name="committer")
+
+    @classmethod
+    async def open(
+        cls,
+        blobs: Blobs,
+        configured: Identity,
+        *,
+        now: Callable[[], int],
+        random: Callable[[int], bytes],
+        compatible: bool = False,
+        pause: retry.Pause = asyncio.sleep,
+    ) -> "Engine":
+        """Open the store, and create it if there is nothing yet; the caller keeps and later closes `blobs`.
+
+        `now` gives ms since 1970, `random` that many random bytes. With `compatible` a path segment `versions` may be
+        stored. Raises StoreForeign for a store of another history, StoreDamaged naming object and field, StoreFull,
+        Unavailable.
+        """
+        try:
+            found = await identity.establish(blobs, configured, pause=pause)
+            versions = Versions(blobs, pause=pause)
+            log = Log(blobs, versions, history=found.history, pause=pause)
+            await log.replay()
+        except BlobError as error:
+            raise Unavailable(f"the store can't be read: {error}") from error
+        committer = Committer(blobs=blobs, log=log, versions=versions, now=now, random=random, pause=pause)
+        return cls(
+            identity=found,
+            log=log,
+            versions=versions,
+            committer=committer,
+            exclusive=blobs.exclusive,
+            compatible=compatible,
+        )
+
+    @property
+    def fault(self) -> str | None:
+        """Why nothing can be written any more until the process starts anew, or None."""
+        return self._committer.fault
+
+    @property
+    def statistics(self) -> Statistics:
+        counts = self._committer.counts
+        return Statistics(
+            sequence=self._log.view.sequence,
+            slots=counts.slots,
+            entries=counts.entries,
+            lost=counts.lost,
+            waiting=counts.waiting,
+        )
+
+    async def view(self, *, exact: bool) -> View:
+        """The state. An exact one has every commit that ended before this call, whoever made it.
+
+        Where this process is the only writer its own durable state is exact. Raises StoreDamaged, Unavailable.
+        """
+        if exact and not self._exclusive:
+            await self._log.refresh()
+        return self._log.view
+
+    async def stored(self, record: VersionRecord) -> bytes:
+        """The exact bytes of a version, checked against the log. Raises StoreDamaged, Unavailable."""
+        return await self._versions.stored(record)
+
+    async def check_chain(self, path: str) -> ChainReport:
+        """Check every retained version of a document. Raises DocumentMissing, Unavailable."""
+        records = self._log.view.versions(path)
+        if not records:
+            raise DocumentMissing(path)
+        return await chain.check(records, self._log.view.predecessor(path), self._versions)
+
+    async def write(self, write: Write, *, timeout: float = WRITE_TIMEOUT) -> Written:
+        """Commit a change, durably. `timeout` is in seconds.
+
+        Raises the WriteRefused that applies, Unavailable (nothing was done), OutcomeUnknown (it may have been, or may
+        yet be), StoreFull, StoreDamaged. A cancelled call leaves the outcome unknown as well.
+        """
+        rule = unstorable(write.path, versions_segment=self._compatible)
+        if rule is not None:
+            raise PathUnstorable(write.path, rule=rule)
+        return await self._committer.submit(write, timeout=timeout)
+
+    async def close(self) -> None:
+        """Answer the writes in line, then stop. If this is cancelled they are answered at once, as well as possible."""
+        self._committer.close()
+        try:
+            await asyncio.shield(self._running)
+        except asyncio.CancelledError:
+            self._running.cancel()
+            await asyncio.wait({self._running})
+            raise

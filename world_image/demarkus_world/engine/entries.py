@@ -1,0 +1,131 @@
+"""Entries, the facts of the log: who changed what, when, and which bytes say so.
+
+No title, tag, text or e-mail stands here: what must be erasable is in the blobs.
+
+    publish append      version; stored, size = SHA-256 and number of the stored bytes; body = SHA-256 of the body; blob
+    archive unarchive   version, the newest, which stays as it is
+    prune               first..version are no longer retained; stored = hash of the last of them; erase
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+
+class Op(StrEnum):
+    """What an entry records."""
+
+    PUBLISH = "publish"
+    APPEND = "append"
+    ARCHIVE = "archive"
+    UNARCHIVE = "unarchive"
+    PRUNE = "prune"
+
+
+CONTENT = frozenset({Op.PUBLISH, Op.APPEND})
+
+_COMMON = frozenset({"seq", "time", "op", "path", "version", "operation"})
+_WHO = frozenset({"by", "credential"})
+_OF_OP = {
+    Op.PUBLISH: frozenset({"stored", "body", "size", "blob"}),
+    Op.APPEND: frozenset({"stored", "body", "size", "blob"}),
+    Op.ARCHIVE: frozenset[str](),
+    Op.UNARCHIVE: frozenset[str](),
+    Op.PRUNE: frozenset({"first", "stored", "erase"}),
+}
+_HASH = re.compile("[0-9a-f]{64}")
+_ID = re.compile("[0-9a-f]{32}")
+_CREDENTIALS = frozenset({"token", "grant", "local"})
+
+
+class EntryFault(ValueError):
+    """An object that is no entry; names the field."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One fact. `time` is in ms; fields an op does not have are None and absent from its canonical form."""
+
+    seq: int
+    time: int
+    op: Op
+    path: str
+    version: int
+    operation: str
+    by: str | None = None
+    credential: str | None = None
+    stored: str | None = None
+    body: str | None = None
+    size: int | None = None
+    blob: str | None = None
+    first: int | None = None
+    erase: bool | None = None
+
+
+def to_json(entry: Entry) -> dict[str, Any]:
+    """The entry as a JSON object."""
+    values = ((name, getattr(entry, name)) for name in _FIELDS)
+    return {name: value for name, value in values if value is not None}
+
+
+def from_json(value: Mapping[str, Any]) -> Entry:
+    """The entry behind a JSON object. Raises EntryFault for a field that is missing, foreign or malformed."""
+    try:
+        op = Op(value["op"])
+    except (KeyError, ValueError):
+        raise EntryFault(f"op is {value.get('op')!r}, which this version does not know") from None
+    wanted = _COMMON | _OF_OP[op]
+    if not wanted <= value.keys() <= wanted | _WHO:
+        odd = sorted(wanted - value.keys() | value.keys() - wanted - _WHO)
+        raise EntryFault(f"{', '.join(odd)} missing or not expected in {op}")
+    for name, given in value.items():
+        if not _CHECKS[name](given):
+            raise EntryFault(f"{name} is {given!r}")
+    return Entry(**{**value, "op": op})
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and _HASH.fullmatch(value) is not None
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def _is_text(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_path(value: Any) -> bool:
+    return _is_text(value) and value.startswith("/")
+
+
+_FIELDS = tuple(field.name for field in fields(Entry))
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "seq": _is_number,
+    "time": _is_number,
+    "op": _is_text,
+    "path": _is_path,
+    "version": _is_number,
+    "operation": _is_id,
+    "by": _is_text,
+    "credential": lambda value: value in _CREDENTIALS,
+    "stored": _is_hash,
+    "body": _is_hash,
+    "size": _is_number,
+    "blob": _is_text,
+    "first": _is_number,
+    "erase": lambda value: type(value) is bool,
+}

@@ -1,0 +1,85 @@
+"""Whose store this is: the marker `world.json`, created before anything else.
+
+That create is the world's creation. A store that exists keeps its incarnation, whatever the configuration says; a
+store of another history, or objects without a marker, are not touched.
+"""
+
+import re
+
+from demarkus_base.blobs.port import BlobError, Blobs, Exists, Integrity, NotFound, Permanent, StoreFull
+from demarkus_world.engine import canonical, keys, refusals, retry
+from demarkus_world.engine.model import Identity
+from demarkus_world.engine.refusals import StoreDamaged, StoreForeign
+
+SCHEMA = 1
+
+_ID = re.compile("[0-9a-f]{32}")
+
+
+async def establish(blobs: Blobs, configured: Identity, *, pause: retry.Pause) -> Identity:
+    """The identity of the store, which is created with the configured one if there is nothing yet.
+
+    Raises StoreForeign, StoreDamaged, StoreFull, Unavailable.
+    """
+    found = await _marker(blobs, pause=pause)
+    if found is None:
+        async for key in blobs.list(""):
+            raise StoreForeign(f"the store holds objects ({key}) but no {keys.WORLD}: it was not made by a world")
+        await _create(blobs, encode(configured), pause=pause)
+        found = await _marker(blobs, pause=pause)
+    if found is None:
+        raise StoreDamaged(f"{keys.WORLD} is missing right after it was created")
+    identity = decode(found)
+    if identity.history != configured.history:
+        raise StoreForeign(
+            f"the store belongs to history {identity.history}, this world is {configured.history}: "
+            "give the world its own store, or the identity of this one"
+        )
+    return identity
+
+
+def encode(identity: Identity) -> bytes:
+    """The marker's bytes."""
+    return canonical.encode({"schema": SCHEMA, "history": identity.history, "incarnation": identity.incarnation})
+
+
+def decode(data: bytes) -> Identity:
+    """The identity in a marker. Raises StoreDamaged naming the field."""
+    try:
+        value = canonical.decode(data)
+    except canonical.NotCanonical as error:
+        raise StoreDamaged(f"{keys.WORLD}: {error}") from error
+    if value.get("schema") != SCHEMA:
+        raise StoreDamaged(f"{keys.WORLD}: schema is {value.get('schema')!r}, this version knows {SCHEMA}")
+    if value.keys() != {"schema", "history", "incarnation"}:
+        raise StoreDamaged(f"{keys.WORLD}: fields missing or not expected")
+    for field in ("history", "incarnation"):
+        if not isinstance(value[field], str) or not _ID.fullmatch(value[field]):
+            raise StoreDamaged(f"{keys.WORLD}: {field} is not 32 lower hex digits")
+    return Identity(value["history"], value["incarnation"])
+
+
+async def _marker(blobs: Blobs, *, pause: retry.Pause) -> bytes | None:
+    try:
+        return await retry.read(lambda: blobs.get(keys.WORLD), pause=pause)
+    except NotFound:
+        return None
+    except Integrity as error:
+        raise StoreDamaged(str(error)) from error
+
+
+async def _create(blobs: Blobs, data: bytes, *, pause: retry.Pause) -> None:
+    """Create the marker; whether ours or another's is there afterwards is for the caller to read."""
+    attempt = 1
+    while True:
+        try:
+            return await blobs.create(keys.WORLD, data)
+        except Exists:
+            return None
+        except StoreFull as error:
+            raise refusals.StoreFull("store is full: the world can't be created") from error
+        except BlobError as error:
+            if attempt == retry.ATTEMPTS or isinstance(error, Permanent):
+                raise refusals.Unavailable(f"the world can't be created: {error}") from error
+        await pause(retry.pause_before(attempt))
+        attempt += 1

@@ -1,0 +1,138 @@
+"""The log as this process follows it: read at the start, followed while others write, extended by our own slots.
+
+`Log` owns the view and is the only one to change it. A slot is checked (its place, its predecessor's hash, its
+entries against the state) before any of it is taken in.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from demarkus_base.blobs.port import Blobs, Integrity, NotFound
+from demarkus_world.engine import keys, retry, slots
+from demarkus_world.engine.entries import CONTENT, Entry
+from demarkus_world.engine.parallel import PARALLEL, in_parallel
+from demarkus_world.engine.refusals import StoreDamaged
+from demarkus_world.engine.slots import NO_SLOT, Slot
+from demarkus_world.engine.versions import Versions
+from demarkus_world.view.memory import InvalidEntry, MemoryView, record_of
+
+
+class Log:
+    """The part of the log that is known here. `foreign` counts the slots of other writers taken in since the start."""
+
+    def __init__(self, blobs: Blobs, versions: Versions, *, history: str, pause: retry.Pause) -> None:
+        self.view = MemoryView()
+        self.foreign = 0
+        self._blobs = blobs
+        self._versions = versions
+        self._history = history
+        self._pause = pause
+        self._tip_hash = NO_SLOT
+        self._tip_time = 0
+        self._damage: StoreDamaged | None = None
+        self._offered: bytes | None = None
+        self._probes = 0
+        self._probing = asyncio.Lock()
+
+    @property
+    def tip_time(self) -> int:
+        """The time of the newest entry, ms."""
+        return self._tip_time
+
+    async def replay(self) -> None:
+        """Take in the whole log, then the metadata of the heads. Raises StoreDamaged, Unavailable."""
+        names = [name async for name in self._blobs.list(keys.LOG)]
+        for start in range(0, len(names), PARALLEL):
+            page = names[start : start + PARALLEL]
+            for name, data in zip(page, await in_parallel(self._read, page), strict=True):
+                first = keys.first_of(name)
+                if first is None:
+                    raise StoreDamaged(f"{name}: not the name of a slot")
+                if first != self.view.sequence + 1:
+                    raise StoreDamaged(f"{keys.slot(self.view.sequence + 1)}: missing, though {name} is there")
+                if data is None:
+                    raise StoreDamaged(f"{name}: listed, but not there")
+                self._take_in(self._decode(data), data, {})
+        heads = [head.record for head in self.view.heads()]
+        known = await self._versions.metadata(heads)
+        for record in heads:
+            if record.blob in known:
+                self.view.set_metadata(record, known[record.blob])
+
+    async def refresh(self) -> None:
+        """Take in every slot that was there when this was called. Raises StoreDamaged, Unavailable.
+
+        One probe runs at a time; it serves everybody who came before it started.
+        """
+        seen = self._probes
+        async with self._probing:
+            if self._damage is not None:
+                raise self._damage
+            if self._probes == seen:
+                self._probes += 1
+                await self._follow()
+
+    def next_slot(self, writer: str, entries: Sequence[Entry]) -> Slot:
+        """The slot that would follow the tip."""
+        return Slot(
+            history=self._history,
+            first=self.view.sequence + 1,
+            writer=writer,
+            prev=self._tip_hash,
+            entries=entries,
+        )
+
+    def offer(self, data: bytes | None) -> None:
+        """Say which bytes this process is about to create as the next slot, so that they are known when met."""
+        self._offered = data
+
+    async def holds(self, key: str, data: bytes) -> bool | None:
+        """Whether the slot of that name has these bytes; None if there is none. Raises StoreDamaged, Unavailable."""
+        found = await self._read(key)
+        return None if found is None else found == data
+
+    def landed(self, slot: Slot, data: bytes, metadata: Mapping[str, Mapping[str, str]]) -> None:
+        """Take in our own slot, unless a probe met it before; `metadata` by blob."""
+        if self.view.sequence < slot.first:
+            self._take_in(slot, data, metadata)
+
+    async def _follow(self) -> None:
+        while (data := await self._read(keys.slot(first := self.view.sequence + 1))) is not None:
+            slot = self._decode(data)
+            newest = {entry.path: record_of(entry) for entry in slot.entries if entry.op in CONTENT}
+            metadata = await self._versions.metadata(newest.values())
+            # Our own committer may have taken the same slot in while the blobs were read.
+            if self.view.sequence + 1 == first:
+                if data != self._offered:
+                    self.foreign += 1
+                self._take_in(slot, data, metadata)
+
+    def _decode(self, data: bytes) -> Slot:
+        first = self.view.sequence + 1
+        return slots.decode(
+            data,
+            key=keys.slot(first),
+            history=self._history,
+            first=first,
+            prev=self._tip_hash,
+            time=self._tip_time,
+        )
+
+    def _take_in(self, slot: Slot, data: bytes, metadata: Mapping[str, Mapping[str, str]]) -> None:
+        for entry in slot.entries:
+            try:
+                self.view.apply(entry, metadata.get(entry.blob) if entry.blob else None)
+            except InvalidEntry as error:
+                # The view holds half a slot now: nothing may be built on it.
+                self._damage = StoreDamaged(f"{keys.slot(slot.first)}: entry {entry.seq}: {error}")
+                raise self._damage from error
+        self._tip_hash = slots.slot_hash(data)
+        self._tip_time = slot.entries[-1].time
+
+    async def _read(self, key: str) -> bytes | None:
+        try:
+            return await retry.read(lambda: self._blobs.get(key), pause=self._pause)
+        except NotFound:
+            return None
+        except Integrity as error:
+            raise StoreDamaged(str(error)) from error

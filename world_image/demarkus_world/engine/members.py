@@ -1,0 +1,90 @@
+"""Members of the line that waits for the log: a write, its decision, its staged bytes, the answer somebody awaits."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from demarkus_world.engine.entries import Entry, Op
+from demarkus_world.engine.model import View, Write, Written
+from demarkus_world.engine.preconditions import Decision
+from demarkus_world.engine.refusals import EngineError, Unavailable
+
+
+@dataclass(eq=False, slots=True)
+class Member:
+    """A write in line. `staged` is the hash of the bytes that `staging` creates; it returns their key."""
+
+    write: Write
+    operation: str
+    answer: asyncio.Future[Written]
+    decision: Decision | None = None
+    refusal: EngineError | None = None
+    staged: str | None = None
+    staging: asyncio.Task[str] | None = None
+    offered: bool = False
+
+    @property
+    def entries(self) -> int:
+        """How many entries of a slot it takes."""
+        if self.decision is None or not self.decision.changes:
+            return 0
+        return 2 if self.decision.pruned else 1
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether nobody waits any more and nothing of it is on its way into the log."""
+        return self.answer.cancelled() and not self.offered
+
+    @property
+    def ready(self) -> bool:
+        """Whether its bytes, if it has any, are in the store."""
+        return self.staging is None or (self.staging.done() and not self.staging.cancelled())
+
+    def fail(self, error: EngineError) -> None:
+        """Answer with an error, if somebody still waits."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+def compose(batch: Sequence[Member], view: View, *, time: int) -> tuple[list[Entry], list[Written | EngineError]]:
+    """The entries of the next slot after `view`, and what each member is told once they are in the log."""
+    entries: list[Entry] = []
+    answers: list[Written | EngineError] = []
+    # Paths of which this very slot makes the newest version.
+    made: set[str] = set()
+    for member in batch:
+        path, decision = member.write.path, member.decision
+        if decision is None:
+            answers.append(member.refusal or Unavailable("not decided"))
+            continue
+        if decision.content is not None:
+            made.add(path)
+        head = None if path in made else view.head(path)
+        answers.append(Written(decision.outcome, decision.version, head.record.modified if head else time))
+        for draft in _drafts(member, decision):
+            entries.append(replace(draft, seq=view.sequence + len(entries) + 1, time=time))
+    return entries, answers
+
+
+def _drafts(member: Member, decision: Decision) -> Iterator[Entry]:
+    """A member's entries, still without sequence and time."""
+    if not decision.changes:
+        return
+    draft = Entry(
+        seq=0,
+        time=0,
+        op=Op(member.write.op),
+        path=member.write.path,
+        version=decision.version,
+        operation=member.operation,
+        by=member.write.by,
+        credential=member.write.credential,
+    )
+    content, pruned = decision.content, decision.pruned
+    if content is None or member.staging is None:
+        yield draft
+        return
+    blob = member.staging.result()
+    yield replace(draft, stored=content.stored, body=content.body, size=len(content.data), blob=blob)
+    if pruned is not None:
+        yield replace(draft, op=Op.PRUNE, first=pruned.first, version=pruned.last, stored=pruned.stored, erase=False)

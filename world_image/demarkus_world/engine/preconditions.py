@@ -1,0 +1,193 @@
+"""What a write comes to, given what is there: a pure decision, made again whenever another writer came first.
+
+The order of the tests is the protocol's (Mark protocol, PUBLISH): version expectation, path collision, archived,
+unchanged, size. Nothing is created before all of them have passed.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from demarkus_world.engine.model import Outcome, Write
+from demarkus_world.engine.refusals import (
+    ContentTooLarge,
+    DocumentArchived,
+    DocumentMissing,
+    MetadataRefused,
+    PathCollision,
+    VersionConflict,
+)
+from demarkus_world.view.memory import ancestors
+from mark_protocol import limits
+from mark_protocol.metadata import (
+    RETENTION,
+    MetadataError,
+    check_store_rules,
+    merge_for_append,
+    with_default_type,
+)
+from mark_protocol.numbers import parse_go_integer
+from mark_protocol.versions import StoredVersion, encode_version, etag, parse_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A document as far as decisions depend on it: `version` is the newest, `first` the oldest retained one.
+
+    `metadata` is None when the newest version's bytes could not be read.
+    """
+
+    version: int
+    first: int
+    stored: str
+    body: str
+    archived: bool
+    metadata: Mapping[str, str] | None
+
+
+class Tip(Protocol):
+    """What a write would follow."""
+
+    def document(self, path: str) -> Document | None: ...
+
+    def is_directory(self, path: str) -> bool: ...
+
+    def stored(self, path: str, version: int) -> str:
+        """The hash of a retained version's bytes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """A new version: its exact bytes, their hashes, and the metadata a reader of the bytes will find."""
+
+    data: bytes
+    stored: str
+    body: str
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """Versions `first` to `last` leave the retained ones; `stored` is the hash of the last of them."""
+
+    first: int
+    last: int
+    stored: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to commit: a new version, perhaps with a prune, or an archive transition, or (`changes` False) nothing.
+
+    `after` is the document as the next write would find it.
+    """
+
+    outcome: Outcome
+    version: int
+    after: Document
+    changes: bool
+    content: Content | None = None
+    pruned: Pruned | None = None
+
+
+def decide(write: Write, tip: Tip, base: StoredVersion | None = None) -> Decision:
+    """Decide on a write. `base` is the version an APPEND builds on; it is needed when that is the newest one.
+
+    Raises VersionConflict, PathCollision, DocumentArchived, DocumentMissing, ContentTooLarge, MetadataRefused.
+    """
+    document = tip.document(write.path)
+    if write.op == "publish":
+        return _publish(write, tip, document)
+    if document is None:
+        raise DocumentMissing(write.path)
+    if write.op == "append":
+        return _append(write, tip, document, base)
+    archived = write.op == "archive"
+    return Decision(
+        outcome="archived" if archived else "unarchived",
+        version=document.version,
+        after=replace(document, archived=archived),
+        changes=document.archived != archived,
+    )
+
+
+def _publish(write: Write, tip: Tip, document: Document | None) -> Decision:
+    _check_expectation(write, document)
+    if document is None:
+        if tip.is_directory(write.path):
+            raise PathCollision(write.path, kind="directory")
+        if any(tip.document(ancestor) is not None for ancestor in ancestors(write.path)):
+            raise PathCollision(write.path, kind="ancestor")
+    elif document.archived:
+        raise DocumentArchived(write.path)
+    metadata = _checked(write.path, write.metadata)
+    body_hash = hashlib.sha256(write.body).hexdigest()
+    if document is not None and document.body == body_hash and document.metadata == _persisted(metadata):
+        return Decision(outcome="unchanged", version=document.version, after=document, changes=False)
+    return _new_version(write.path, tip, document, metadata, write.body, body_hash)
+
+
+def _append(write: Write, tip: Tip, document: Document, base: StoredVersion | None) -> Decision:
+    _check_expectation(write, document)
+    if document.archived:
+        raise DocumentArchived(write.path)
+    if base is None or base.number != document.version:
+        raise ValueError(f"an append to version {document.version} of {write.path} needs that version")
+    between = b"\n" if base.body and not base.body.endswith(b"\n") else b""
+    body = base.body + between + write.body
+    if len(body) > limits.BODY:
+        raise ContentTooLarge(f"{write.path} would have {len(body)} bytes, at most {limits.BODY} are allowed")
+    metadata = _checked(write.path, merge_for_append(base.metadata, write.metadata))
+    return _new_version(write.path, tip, document, metadata, body, hashlib.sha256(body).hexdigest())
+
+
+def _check_expectation(write: Write, document: Document | None) -> None:
+    current = document.version if document else 0
+    if write.expected is not None and write.expected != current:
+        raise VersionConflict(expected=write.expected, current=current)
+
+
+def _checked(path: str, metadata: Mapping[str, str]) -> dict[str, str]:
+    complete = with_default_type(path, metadata)
+    try:
+        check_store_rules(complete)
+    except MetadataError as error:
+        raise MetadataRefused(error.message) from None
+    return complete
+
+
+def _persisted(metadata: Mapping[str, str]) -> Mapping[str, str]:
+    """The metadata a reader of the stored bytes will find: what counts for equality, now and after a restart."""
+    return parse_version(encode_version(1, None, metadata, b"")).metadata
+
+
+def _new_version(
+    path: str, tip: Tip, document: Document | None, metadata: Mapping[str, str], body: bytes, body_hash: str
+) -> Decision:
+    version = document.version + 1 if document else 1
+    data = encode_version(version, document.stored if document else None, metadata, body)
+    if len(body) > limits.BODY or len(data) > limits.STORED_VERSION:
+        raise ContentTooLarge(f"{path} would have {len(body)} bytes, at most {limits.BODY} are allowed")
+    content = Content(data=data, stored=etag(data), body=body_hash, metadata=_persisted(metadata))
+    first = document.first if document else 1
+    pruned = _retention(path, tip, metadata, first=first, version=version)
+    after = Document(
+        version=version,
+        first=pruned.last + 1 if pruned else first,
+        stored=content.stored,
+        body=body_hash,
+        archived=False,
+        metadata=content.metadata,
+    )
+    return Decision(outcome="created", version=version, after=after, changes=True, content=content, pruned=pruned)
+
+
+def _retention(path: str, tip: Tip, metadata: Mapping[str, str], *, first: int, version: int) -> Pruned | None:
+    """The key `retention: R` on version N: versions up to N - R go (Mark protocol, retention)."""
+    keep = parse_go_integer(metadata.get(RETENTION, ""))
+    if keep is None or version - keep < first:
+        return None
+    last = version - keep
+    return Pruned(first=first, last=last, stored=tip.stored(path, last))
