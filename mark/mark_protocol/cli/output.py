@@ -1,0 +1,54 @@
+"""How a response is shown. The text goes to standard output, a refusal to standard error."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+
+import click
+
+from mark_protocol.response import Response
+from mark_protocol.status import Status
+
+DONE = frozenset({Status.OK, Status.CREATED, Status.NOT_MODIFIED})
+
+
+def show(response: Response, *, as_json: bool, summary: str | None = None) -> None:
+    """Print a response, or `summary` in place of its body; end the command with status 1 if it is a refusal."""
+    done = response.status in DONE
+    if as_json:
+        click.echo(json.dumps(_document(response), ensure_ascii=False, indent=2))
+    elif done and summary is not None:
+        click.echo(summary)
+    elif done:
+        sys.stdout.buffer.write(response.body)
+        sys.stdout.buffer.flush()
+    if response.status == Status.NOT_MODIFIED and not as_json:
+        click.echo(response.status, err=True)
+    if not done:
+        click.echo(f"{response.status}: {_message(response)}", err=True)
+        raise SystemExit(1)
+
+
+def written(response: Response) -> str:
+    """One line about a write."""
+    version = response.metadata.get("version", "?")
+    modified = response.metadata.get("modified")
+    return f"{response.status}: version {version}" + (f", {modified}" if modified else "")
+
+
+def _document(response: Response) -> dict[str, object]:
+    shown: dict[str, object] = {"status": response.status, "metadata": dict(response.metadata)}
+    try:
+        shown["body"] = response.body.decode()
+    except UnicodeDecodeError:
+        shown["bodyBase64"] = base64.b64encode(response.body).decode()
+    return shown
+
+
+def _message(response: Response) -> str:
+    """What an error body says below its title (Mark protocol 3)."""
+    text = response.body.decode(errors="replace").strip()
+    title, _, message = text.partition("\n")
+    return message.strip() if title.startswith("# ") and message.strip() else text

@@ -1,0 +1,114 @@
+"""Which server, whom to trust, with which credential: the options that all commands share, and a request with them."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Concatenate, ParamSpec
+
+import click
+
+from mark_protocol.client.client import ClientError, MarkClient, OutcomeUnknown
+from mark_protocol.client.pool import Pool
+from mark_protocol.request import Request
+from mark_protocol.response import Response
+from mark_protocol.transport.port import Trust
+from mark_protocol.urls import MarkURL, URLError, parse_url
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server with a credential, ready for requests; `json` says how the answer is to be shown."""
+
+    url: MarkURL
+    address: tuple[str, int]
+    trust: Trust
+    token: str | None
+    timeout: float
+    json: bool
+
+    def request(self, request: Request) -> Response:
+        """Send one request and wait for its response. A failure without a response ends the command."""
+        try:
+            return asyncio.run(self._request(request))
+        except OutcomeUnknown as error:
+            raise click.ClickException(f"{error}\nlook at the document before writing again") from error
+        except ClientError as error:
+            raise click.ClickException(str(error)) from error
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+
+    async def _request(self, request: Request) -> Response:
+        pool = Pool([self.address], server_name=self.url.server_name, trust=self.trust, size=1)
+        try:
+            return await MarkClient(pool, auth=self.token, timeout=self.timeout).request(request)
+        finally:
+            await pool.close()
+
+
+class _URL(click.ParamType[MarkURL]):
+    name = "mark://HOST/PATH"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> MarkURL:
+        try:
+            return parse_url(str(value))
+        except URLError as error:
+            self.fail(f"{value}: {error}", param, ctx)
+
+
+class _HostPort(click.ParamType[tuple[str, int]]):
+    name = "HOST:PORT"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        try:
+            url = parse_url(f"mark://{value}")
+        except URLError as error:
+            self.fail(f"{value}: {error}", param, ctx)
+        return url.host, url.port
+
+
+def on_a_server(command: Callable[Concatenate[Server, P], None]) -> Callable[..., None]:
+    """Give a command the URL argument and the shared options, and call it with the `Server` that they describe."""
+
+    @click.argument("url", type=_URL())
+    @click.option("--token", envvar="DEMARKUS_AUTH", help="Credential to send.  [env: DEMARKUS_AUTH]")
+    @click.option(
+        "--ca",
+        envvar="DEMARKUS_CA",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Trust certificates under the roots in this PEM file, instead of the public ones.  [env: DEMARKUS_CA]",
+    )
+    @click.option("--insecure", is_flag=True, help="Accept any certificate. For servers on your own machine.")
+    @click.option("--address", type=_HostPort(), help="Dial here; the certificate still has to be for the URL's host.")
+    @click.option(
+        "--timeout", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True, help="Seconds."
+    )
+    @click.option("--json", "as_json", is_flag=True, help="Print status, metadata and body as JSON.")
+    @functools.wraps(command)
+    def wrapped(
+        url: MarkURL,
+        token: str | None,
+        ca: Path | None,
+        insecure: bool,
+        address: tuple[str, int] | None,
+        timeout: float,
+        as_json: bool,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        server = Server(
+            url=url,
+            address=address or (url.host, url.port),
+            trust=Trust(roots=ca.read_bytes() if ca and not insecure else None, insecure=insecure),
+            token=token or None,
+            timeout=timeout,
+            json=as_json,
+        )
+        command(server, *args, **kwargs)
+
+    return wrapped
