@@ -46,7 +46,6 @@ def test_defaults_are_the_safe_ones() -> None:
     assert (settings.limits.rate.per_second, settings.limits.rate.burst) == (50, 100)
     assert settings.listen.mark.port == 6309
     assert settings.listen.health.port == 8081
-    assert settings.audience == "0a" * 16 + "/" + "1b" * 16
 
 
 def test_every_field_is_read() -> None:

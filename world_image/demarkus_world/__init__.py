@@ -1,0 +1,17 @@
+"""The world server: a versioned store of markdown documents, served by the Mark protocol over QUIC.
+
+    settings.py    `world.yaml` as a value, and its problems as sentences
+    authority.py   who may do what: one pinned rule set
+    engine/        the store: an append-only commit log, its preconditions, its group commit
+    view/          what the log says, in a form that answers questions
+    verbs/         FETCH, LIST, VERSIONS, PUBLISH, APPEND, ARCHIVE: one table
+    admission.py   rates of callers, slots of requests
+    metrics.py     the names of all metrics
+    service.py     a request from the transport to its answer and its log line
+    sources.py     configuration, tokens, key set and certificate from their files, watched
+    server.py      the composition root
+    cli.py         `demarkus-world`
+
+Decisions (settings, authority, verbs, preconditions) are functions of values; sockets, files and clocks are touched by
+`service`, `sources`, `server` and the engine's drivers alone.
+"""

@@ -183,11 +183,6 @@ class Settings(_Section):
     log: Log = Log()
 
     @property
-    def audience(self) -> str:
-        """What a grant for this world names as its audience."""
-        return f"{self.identity.history}/{self.identity.incarnation}"
-
-    @property
     def grants_not_before_seconds(self) -> int | None:
         """Grants issued before this time (seconds since 1970) are void."""
         return None if self.grants_not_before is None else int(self.grants_not_before.timestamp())

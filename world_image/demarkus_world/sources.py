@@ -52,6 +52,7 @@ class Sources:
         self._certificate = self._follow(
             "tls", [tls.certificate, tls.key], partial(_load_certificate, tls), self._certificate_changed
         )
+        self._audience = f"{settings.identity.history}/{settings.identity.incarnation}"
         self._rules = self._make_rules()
 
     @property
@@ -78,6 +79,11 @@ class Sources:
     def errors(self) -> dict[str, str]:
         """What can't be used as it is on disk, and why."""
         return {what: watched.error for what, watched in self._watched.items() if watched.error}
+
+    def bind(self, audience: str) -> None:
+        """Names the world that grants must be for, once its store has been opened: `<history>/<incarnation>`."""
+        self._audience = audience
+        self._rules = self._make_rules()
 
     async def watch(self) -> None:
         """Follows the files for ever. The owner runs this as a task and cancels it."""
@@ -125,7 +131,7 @@ class Sources:
         settings = self.settings
         return Rules(
             reads=settings.reads,
-            audience=settings.audience,
+            audience=self._audience,
             tokens=None if self._tokens is None else self._tokens.value,
             keys=None if self._keys is None else self._keys.value,
             not_before=settings.grants_not_before_seconds,

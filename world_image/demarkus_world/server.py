@@ -1,0 +1,192 @@
+"""The composition root: one world, from its configuration file to an orderly end.
+
+Order of the start: files, probes, store, engine, UDP socket. Probes answer from the first moment, so that a long
+replay of the log is seen as "not ready" and not as dead. Order of the end: no new connection, running requests are
+answered, connections are closed, the engine and the store let go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+from demarkus_base.blobs.directory import DirectoryBlobs
+from demarkus_base.blobs.memory import MemoryBlobs
+from demarkus_base.blobs.port import Blobs
+from demarkus_base.health import HealthServer, Readiness
+from demarkus_world.admission import Admission, RateLimiter
+from demarkus_world.engine.engine import Engine, Identity
+from demarkus_world.metrics import Metrics
+from demarkus_world.service import Service
+from demarkus_world.settings import HistoryMode, HostPort, Settings, SettingsError
+from demarkus_world.sources import Sources
+from mark_protocol.transport import listen
+from mark_protocol.transport.port import Certificate, Limits, Listener, TransportError
+
+logger = logging.getLogger(__name__)
+
+STORE = "world"
+"""The folder of the store below the mount."""
+
+GRACE = 10.0
+"""Seconds that running requests get to end in."""
+
+LOOK = 1.0
+"""Seconds between two looks at what may fail on its own."""
+
+
+class CannotServe(Exception):
+    """The world can't start or go on; the text says what is in the way. Starting it again may help."""
+
+
+class World:
+    """One world. `run` serves it; `readiness` may be asked at any time."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._metrics = Metrics()
+        rate = sources.settings.limits.rate
+        self._limiter = RateLimiter(per_second=rate.per_second, burst=rate.burst)
+        self._admission = Admission(self._limiter)
+        self._health: HealthServer | None = None
+        self._listener: Listener | None = None
+        self._engine: Engine | None = None
+        self._obstacle: str | None = "the store is being opened"
+        sources.on_settings = self._apply
+        sources.on_certificate = self._use_certificate
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serves until `stop` is set. Raises CannotServe, and what store and engine raise when they can't be opened."""
+        settings = self._sources.settings
+        async with AsyncExitStack() as stack:
+            self._health = await self._start_probes(settings, stack)
+            blobs = await _open_store(settings)
+            stack.push_async_callback(blobs.close)
+            engine = self._engine = await Engine.open(
+                blobs,
+                Identity(settings.identity.history, settings.identity.incarnation),
+                now=lambda: time.time_ns() // 1_000_000,
+                random=secrets.token_bytes,
+                compatible=settings.history is HistoryMode.COMPATIBLE,
+            )
+            stack.push_async_callback(engine.close)
+            # A store that exists keeps its incarnation, whatever the configuration says.
+            self._sources.bind(f"{engine.identity.history}/{engine.identity.incarnation}")
+            service = Service(
+                engine=engine,
+                admission=self._admission,
+                rules=lambda: self._sources.rules,
+                request_timeout=lambda: self._sources.settings.limits.request_timeout,
+                compatible=settings.history is HistoryMode.COMPATIBLE,
+                metrics=self._metrics,
+            )
+            stack.push_async_callback(service.finish)
+            listener = self._listener = await self._listen(settings, service)
+            stack.push_async_callback(listener.close, grace=GRACE)
+            service.answer_through(listener)
+            self._obstacle = None
+            logger.info("serving", extra={"fields": self._facts()})
+            try:
+                await self._until(stop, engine, listener)
+            finally:
+                self._obstacle = "shutting down"
+                logger.info("shutting down")
+        logger.info("stopped")
+
+    def readiness(self) -> Readiness:
+        """Red only for reasons of this process; a broken file on disk is told and stays green."""
+        return Readiness(
+            ready=self._obstacle is None,
+            reasons=(self._obstacle,) if self._obstacle else (),
+            details={**self._facts(), "reloadErrors": self._sources.errors},
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        settings = self._sources.settings
+        facts: dict[str, Any] = {
+            "name": settings.name,
+            "history": settings.identity.history,
+            "incarnation": settings.identity.incarnation,
+            "loaded": self._sources.digests,
+        }
+        if self._engine is not None:
+            facts |= {"incarnation": self._engine.identity.incarnation, "sequence": self._engine.statistics.sequence}
+        if self._health is not None and self._listener is not None:
+            addresses = {"mark": self._listener.address, "health": self._health.address}
+            facts["engine"] = self._listener.engine
+            facts["listen"] = {name: str(HostPort(*address)) for name, address in addresses.items()}
+        return facts
+
+    async def _start_probes(self, settings: Settings, stack: AsyncExitStack) -> HealthServer:
+        where = settings.listen.health
+        server = HealthServer(where.host, where.port, self.readiness, registry=self._metrics.registry)
+        try:
+            return await stack.enter_async_context(server)
+        except OSError as error:
+            raise CannotServe(f"listen.health: can't listen on TCP {where}: {error.strerror or error}") from None
+
+    async def _listen(self, settings: Settings, service: Service) -> Listener:
+        where = settings.listen.mark
+        limits = Limits(max_streams=settings.limits.max_streams, request_timeout=settings.limits.request_timeout)
+        try:
+            return await listen(
+                where.host, where.port, certificates=[self._sources.certificate], limits=limits, handler=service
+            )
+        except TransportError as error:
+            raise CannotServe(f"listen.mark: {error}") from None
+
+    def _apply(self, settings: Settings) -> None:
+        rate = settings.limits.rate
+        self._limiter.set_rate(per_second=rate.per_second, burst=rate.burst)
+        logging.getLogger().setLevel(settings.log.level.upper())
+
+    def _use_certificate(self, certificate: Certificate) -> None:
+        if self._listener is not None:
+            self._listener.reload([certificate])
+
+    async def _until(self, stop: asyncio.Event, engine: Engine, listener: Listener) -> None:
+        """Returns when asked to stop; raises when a watcher fails or the store gives up."""
+        tasks = [
+            asyncio.create_task(work, name=name)
+            for name, work in (
+                ("stop", stop.wait()),
+                ("sources", self._sources.watch()),
+                ("observe", self._observe(engine, listener)),
+            )
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _observe(self, engine: Engine, listener: Listener) -> None:
+        """Keeps the gauges current. Raises CannotServe when the store has to be opened anew."""
+        failing = self._metrics.reload_failing
+        while True:
+            if engine.fault is not None:
+                raise CannotServe(f"nothing can be written until the store is opened anew: {engine.fault}")
+            self._metrics.sequence.set(engine.statistics.sequence)
+            self._metrics.connections.set(listener.stats().open)
+            self._metrics.under_way.set(self._admission.under_way)
+            self._metrics.loaded.info(self._sources.digests)
+            for what in self._sources.digests:
+                failing.labels(what).set(what in self._sources.errors)
+            await asyncio.sleep(LOOK)
+
+
+async def _open_store(settings: Settings) -> Blobs:
+    directory = settings.store.directory
+    if directory is None:
+        return MemoryBlobs()
+    if not await asyncio.to_thread(directory.is_dir):
+        # A volume that is not mounted must not become an empty world.
+        raise SettingsError([f"store.directory: {directory} does not exist or is no directory"])
+    return await DirectoryBlobs.open(directory / STORE)

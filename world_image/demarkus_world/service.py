@@ -1,0 +1,174 @@
+"""The requests of a world, between transport and verbs: each is admitted, answered once and logged with one line.
+
+This is the transport's handler. It owns one task for each request under way; `finish` awaits them. The rule set is
+taken when a request arrives and stays the same until it is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from demarkus_world.admission import Admission, Refusal, caller_of
+from demarkus_world.authority import Presented, Rules
+from demarkus_world.engine.engine import Engine
+from demarkus_world.metrics import Metrics
+from demarkus_world.verbs.table import answer
+from mark_protocol.metadata import AUTH
+from mark_protocol.request import Request, RequestError, parse_request
+from mark_protocol.response import Response, encode_head
+from mark_protocol.status import COULD_NOT_READ_REQUEST, INTERNAL_ERROR, Status
+from mark_protocol.transport.port import Address, FailureReason, Listener
+
+logger = logging.getLogger(__name__)
+
+RATE_LIMITED = Response(Status.RATE_LIMITED)
+
+
+@dataclass(slots=True)
+class _Line:
+    """What the log says about one request. Never a credential, only the label of a valid one."""
+
+    verb: str = ""
+    path: str = ""
+    credential: str = ""
+    problem: str = ""
+    """Why a credential was none, or which bound was met."""
+    fault: str = ""
+    """What went wrong on our side."""
+
+
+class Service:
+    """Answers whole requests. `rules` and `request_timeout` (seconds) are asked for anew with every request."""
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        admission: Admission,
+        rules: Callable[[], Rules],
+        request_timeout: Callable[[], float],
+        compatible: bool,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._engine = engine
+        self._admission = admission
+        self._rules = rules
+        self._request_timeout = request_timeout
+        self._compatible = compatible
+        self._metrics = metrics
+        self._clock = clock
+        self._hosts: dict[int, str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: Listener | None = None
+
+    def answer_through(self, listener: Listener) -> None:
+        """Names the listener that takes the answers, before the first request."""
+        self._listener = listener
+
+    async def finish(self) -> None:
+        """Waits for the requests under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # What the transport calls
+
+    def opened(self, conn: int, peer: Address, server_name: str | None) -> None:
+        """See `Handler.opened`. A world answers under any server name (Mark protocol 1.3)."""
+        self._hosts[conn] = peer.host
+
+    def request(self, conn: int, stream: int, data: bytes) -> None:
+        """See `Handler.request`."""
+        task = asyncio.get_running_loop().create_task(self._serve(conn, stream, data, self._rules()))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def failed(self, conn: int, stream: int, reason: FailureReason) -> None:
+        """See `Handler.failed`."""
+        response = Response.error(Status.SERVER_ERROR, COULD_NOT_READ_REQUEST)
+        self._send(conn, stream, encode_head(response), response.body)
+        self._tell(response, _Line(problem=f"request is not whole: {reason}"), seconds=0.0)
+
+    def stopped(self, conn: int, stream: int) -> None:
+        """See `Handler.stopped`. Nothing here outlives its answer."""
+
+    def writable(self, conn: int, stream: int) -> None:
+        """See `Handler.writable`. Answers are queued whole."""
+
+    def closed(self, conn: int, code: int, reason: str) -> None:
+        """See `Handler.closed`."""
+        self._hosts.pop(conn, None)
+
+    # One request
+
+    async def _serve(self, conn: int, stream: int, data: bytes, rules: Rules) -> None:
+        started = time.monotonic()
+        line = _Line()
+        bug: Exception | None = None
+        try:
+            response = await self._respond(data, rules, self._hosts[conn], line)
+            head = encode_head(response)
+        except Exception as error:
+            # The caller gets its answer, the log the trace, and the next request its turn.
+            bug = error
+            response = Response.error(Status.SERVER_ERROR, INTERNAL_ERROR)
+            head = encode_head(response)
+        self._send(conn, stream, head, response.body)
+        self._tell(response, line, seconds=time.monotonic() - started, bug=bug)
+
+    async def _respond(self, data: bytes, rules: Rules, host: str, line: _Line) -> Response:
+        request: Request | None = None
+        presented = Presented(None)
+        response = RATE_LIMITED
+        try:
+            request = parse_request(data)
+            line.verb, line.path = request.verb, request.path
+            presented = rules.identify(request.metadata.get(AUTH, ""), now=self._clock())
+            line.problem = presented.problem
+        except RequestError as error:
+            response = Response.error(error.status, error.message)
+        credential = presented.credential
+        if credential is not None:
+            line.credential = f"{credential.kind}:{credential.label}"
+        patience = self._request_timeout()
+        try:
+            async with self._admission.admit(caller_of(credential, host), patience=patience):
+                if request is None:
+                    return response
+                answered = await answer(
+                    request,
+                    rules=rules,
+                    credential=credential,
+                    engine=self._engine,
+                    timeout=patience,
+                    compatible=self._compatible,
+                )
+        except Refusal as refusal:
+            line.problem = str(refusal)
+            return RATE_LIMITED
+        line.fault = answered.fault
+        return answered.response
+
+    def _send(self, conn: int, stream: int, head: bytes, body: bytes) -> None:
+        assert self._listener is not None, "answer_through comes first"
+        self._listener.send(conn, stream, head, body)
+        self._listener.flush()
+
+    def _tell(self, response: Response, line: _Line, *, seconds: float, bug: Exception | None = None) -> None:
+        self._metrics.requests.labels(line.verb, response.status).inc()
+        self._metrics.seconds.labels(line.verb).observe(seconds)
+        fields = {
+            "verb": line.verb,
+            "path": line.path,
+            "status": response.status,
+            "milliseconds": round(seconds * 1000, 3),
+            "credential": line.credential,
+        }
+        extras = {"problem": line.problem, "fault": line.fault}
+        fields |= {name: text for name, text in extras.items() if text}
+        level = logging.ERROR if line.fault or bug else logging.INFO
+        logger.log(level, "request", exc_info=bug, extra={"fields": fields})

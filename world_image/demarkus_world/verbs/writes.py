@@ -1,0 +1,120 @@
+"""What PUBLISH, APPEND and ARCHIVE share (Mark protocol 4): checks in their order, and how refusals are worded."""
+
+from __future__ import annotations
+
+from demarkus_world.authority import Credential, Denial, Operation
+from demarkus_world.engine.engine import (
+    ContentTooLarge,
+    DocumentArchived,
+    DocumentMissing,
+    MetadataRefused,
+    OutcomeUnknown,
+    PathCollision,
+    PathUnstorable,
+    StoreFull,
+    VersionConflict,
+    Write,
+    Written,
+)
+from demarkus_world.verbs.call import Call, Refused, not_found
+from mark_protocol.listings import conflict_body
+from mark_protocol.metadata import RETENTION, USER, MetadataError, publisher_metadata
+from mark_protocol.paths import content_address, unstorable
+from mark_protocol.response import Response
+from mark_protocol.status import (
+    BODY_MUST_BE_TEXT,
+    CONTENT_TOO_LARGE,
+    DOCUMENT_ARCHIVED,
+    HASH_PATH_RESERVED,
+    PATH_MUST_END_IN_MD,
+    Status,
+)
+
+
+def authorise(call: Call, operation: Operation, *, unconfigured: str) -> Credential:
+    """The credential that permits a write, or Refused; `unconfigured` is the message where nothing could permit it."""
+    if content_address(call.path) is not None:
+        raise Refused(Status.BAD_REQUEST, HASH_PATH_RESERVED)
+    if not call.rules.configured:
+        raise Refused(Status.NOT_PERMITTED, unconfigured)
+    writer = call.rules.writer(call.credential, operation, call.path)
+    if isinstance(writer, Denial):
+        raise Refused(writer.status, writer.message)
+    return writer
+
+
+def check_document(call: Call) -> None:
+    """Refused unless path and body are those of a document: `.md`, UTF-8, a name that the store can hold."""
+    if not call.path.endswith(".md"):
+        raise Refused(Status.BAD_REQUEST, PATH_MUST_END_IN_MD)
+    try:
+        call.request.body.decode()
+    except UnicodeDecodeError:
+        raise Refused(Status.BAD_REQUEST, BODY_MUST_BE_TEXT) from None
+    check_storable(call)
+
+
+def check_storable(call: Call) -> None:
+    """Refused if no store could hold a document of this path."""
+    rule = unstorable(call.path, versions_segment=call.compatible)
+    if rule is not None:
+        raise Refused(Status.BAD_REQUEST, f"path can't be stored: {rule}")
+
+
+def sent_metadata(call: Call, credential: Credential) -> dict[str, str]:
+    """The publisher metadata of a write, or Refused.
+
+    The person behind a grant is what the grant says, never what the sender says.
+    """
+    sent = dict(call.request.metadata)
+    if credential.kind == "grant":
+        sent.pop(USER, None)
+        if credential.user is not None:
+            sent[USER] = credential.user
+    try:
+        metadata = publisher_metadata(sent)
+    except MetadataError as error:
+        raise Refused(Status.BAD_REQUEST, error.message) from None
+    if RETENTION in metadata and not call.compatible and not credential.permits(Operation.PRUNE, call.path):
+        raise Refused(Status.NOT_PERMITTED, f"{RETENTION} needs the prune right")
+    return metadata
+
+
+async def commit(call: Call, write: Write) -> Written:
+    """Hands a write to the engine; what it refuses becomes Refused or Conflict."""
+    try:
+        return await call.engine.write(write, timeout=call.timeout)
+    except VersionConflict as error:
+        raise Conflict(expected=error.expected, current=error.current, append=write.op == "append") from None
+    except DocumentArchived:
+        raise Refused(Status.ARCHIVED, DOCUMENT_ARCHIVED) from None
+    except DocumentMissing:
+        raise not_found(call.path) from None
+    except PathCollision as error:
+        raise Refused(Status.BAD_REQUEST, f"{error}: path collision") from None
+    except PathUnstorable as error:
+        raise Refused(Status.BAD_REQUEST, f"path can't be stored: {error.rule}") from None
+    except ContentTooLarge:
+        raise Refused(Status.SERVER_ERROR, CONTENT_TOO_LARGE) from None
+    except MetadataRefused as error:
+        raise Refused(Status.BAD_REQUEST, error.message) from None
+    except OutcomeUnknown as error:
+        raise Refused(Status.SERVER_ERROR, f"outcome unknown, operation {error.operation}") from None
+    except StoreFull:
+        raise Refused(Status.SERVER_ERROR, "store is full") from None
+
+
+class Conflict(Refused):
+    """The document is at another version than the writer expects."""
+
+    def __init__(self, *, expected: int, current: int, append: bool) -> None:
+        super().__init__(Status.CONFLICT, f"expected version {expected}, current version {current}")
+        self._response = Response(
+            status=Status.CONFLICT,
+            metadata={"your-version": str(expected), "server-version": str(current)},
+            body=conflict_body(expected, current, append=append),
+        )
+
+    @property
+    def response(self) -> Response:
+        return self._response
