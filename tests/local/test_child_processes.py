@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ import sys
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+
+import pytest
 
 from demarkus_operator.local.ports import Ports
 from demarkus_operator.local.probe import answers
@@ -73,7 +76,7 @@ async def running(
     folder: Path, prepare: Callable[[], Awaitable[Command]], *, pace: Pace = QUICK
 ) -> AsyncIterator[Watched]:
     watched = Watched()
-    process = Process(folder / "logs" / "child.log", prepare, watched, pace)
+    process = Process(folder / "logs" / "child.log", folder / "child.lock", prepare, watched, pace)
     task = asyncio.create_task(process.run())
     try:
         yield watched
@@ -180,7 +183,8 @@ def test_children_end_when_their_starter_is_killed(
                 return Command((sys.executable, {str(tmp_path / "stand_in.py")!r}, "0"), dict(os.environ), never)
             def changed(state):
                 if state.pid: print(state.pid, flush=True)
-            asyncio.run(Process(Path({str(tmp_path / "log")!r}), prepare, changed).run())
+            folder = Path({str(tmp_path)!r})
+            asyncio.run(Process(folder / "log", folder / "lock", prepare, changed).run())
             """
         )
     )
@@ -190,6 +194,39 @@ def test_children_end_when_their_starter_is_killed(
         until("the child serves", lambda: "serving" in (tmp_path / "log").read_text())
         process.kill()
     until("the child ends with its starter", lambda: not is_alive(child))
+
+
+async def test_a_child_waits_until_its_predecessor_has_ended(tmp_path: Path) -> None:
+    lock = tmp_path / "child.lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        predecessor = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            "import sys; sys.stdin.read()",
+            stdin=asyncio.subprocess.PIPE,
+            pass_fds=(held.fileno(),),
+        )
+    prepared = asyncio.Event()
+    started = a_server(tmp_path)
+
+    async def prepare() -> Command:
+        prepared.set()
+        return await started()
+
+    async with running(tmp_path, prepare) as watched:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(prepared.wait(), 0.3)
+        await predecessor.communicate(b"")
+        await watched.until(lambda state: state.phase is Phase.READY, "ready")
+
+
+async def test_a_predecessor_that_does_not_end_is_named(tmp_path: Path) -> None:
+    with (tmp_path / "child.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        async with running(tmp_path, a_server(tmp_path), pace=Pace(grace=0.1, probe=0.02)) as watched:
+            state = await watched.until(lambda state: state.phase is Phase.BACKOFF, "given up for now")
+    assert "has not ended" in state.last_words
 
 
 async def test_a_large_log_is_moved_aside_at_the_next_start(tmp_path: Path) -> None:

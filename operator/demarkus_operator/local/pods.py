@@ -134,7 +134,9 @@ class Pods:
         async def prepare() -> Command:
             return await self._prepare(ref)
 
-        process = Process(self._folder.log(ref.namespace, ref.name), prepare, changed, self._pace)
+        log = self._folder.log(ref.namespace, ref.name)
+        lock = self._folder.process_lock(ref.namespace, ref.name)
+        process = Process(log, lock, prepare, changed, self._pace)
         pod = _Pod(ref, _template(workload), process)
         pod.task = asyncio.create_task(process.run(), name=f"process {ref.namespace}/{ref.name}")
         self._pods[ref] = pod

@@ -4,6 +4,9 @@ A child must not outlive its starter, not even when that is killed with -9: its 
 to, and the services end when they read its end (`--stop-on-stdin-eof`). Children lead process groups of their own, so
 that a Ctrl-C at the terminal reaches the starter alone, which then ends them in order.
 
+A child that lost its starter still needs a moment to end. Until then it holds a lock that it inherited, and its
+successor waits for it: two never work on one folder, and the successor finds the ports free again.
+
 What is started and how it is asked for readiness is decided anew before every start by `prepare`, because a port may
 have been taken in the meantime. Which processes there are is `pods.py`'s business.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
@@ -86,6 +90,7 @@ class Process:
     """One supervised child. `run` is its whole life; whoever starts that task awaits it."""
 
     log: Path
+    lock: Path
     prepare: Callable[[], Awaitable[Command]]
     changed: Changed
     pace: Pace = field(default_factory=Pace)
@@ -117,19 +122,24 @@ class Process:
 
     async def _live(self, restarts: int) -> tuple[int, float | None]:
         """One life of the child: its exit code and when it was first ready (loop time), if ever."""
-        command = await self.prepare()
-        log = await asyncio.to_thread(_open_log, self.log)
+        lock = await self._lock()
         try:
-            child = await asyncio.create_subprocess_exec(
-                *command.argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=log,
-                stderr=asyncio.subprocess.STDOUT,
-                env=dict(command.environment),
-                start_new_session=True,
-            )
+            command = await self.prepare()
+            log = await asyncio.to_thread(_open_log, self.log)
+            try:
+                child = await asyncio.create_subprocess_exec(
+                    *command.argv,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=log,
+                    stderr=asyncio.subprocess.STDOUT,
+                    env=dict(command.environment),
+                    start_new_session=True,
+                    pass_fds=(lock,),
+                )
+            finally:
+                os.close(log)
         finally:
-            os.close(log)
+            os.close(lock)  # from here on it is the child's alone
         last = self.state
         self._tell(State(Phase.STARTING, child.pid, restarts, last.exit_code, last.last_words))
         ended = asyncio.ensure_future(child.wait())
@@ -151,6 +161,24 @@ class Process:
             await _end(child, ended, self.pace.grace)
         return ended.result(), ready_since
 
+    async def _lock(self) -> int:
+        """The process's lock as a descriptor for the child. Raises OSError if an earlier child keeps it too long."""
+        lock = await asyncio.to_thread(_open_lock, self.lock)
+        try:
+            async with asyncio.timeout(self.pace.grace):
+                while True:
+                    try:
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        return lock
+                    except BlockingIOError:
+                        await asyncio.sleep(self.pace.probe)
+        except TimeoutError:
+            os.close(lock)
+            raise OSError(f"the process before this one has not ended within {self.pace.grace:g} s") from None
+        except BaseException:
+            os.close(lock)
+            raise
+
     def _tell(self, state: State) -> None:
         if state != self.state:
             self.state = state
@@ -171,6 +199,11 @@ async def _end(child: asyncio.subprocess.Process, ended: asyncio.Future[int], gr
                 await asyncio.wait({ended})
     if child.stdin is not None:
         child.stdin.close()
+
+
+def _open_lock(path: Path) -> int:
+    make_folder(path.parent)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _open_log(path: Path) -> int:

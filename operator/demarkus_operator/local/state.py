@@ -3,12 +3,12 @@
     lock            held (flock) by the running `demarkus up`, with its process id inside; never stale
     objects/        every object the plan made, one JSON file each; Secrets in folders of their own
     volumes/        what the PersistentVolumeClaims hold: the worlds' stores
-    pods/           one folder a process: the files a pod would have mounted
+    pods/           one folder a process: the files a pod would have mounted, and a lock as long as it lives
     logs/           one file a process, and `up.log`
     ports.json      the loopback ports, chosen once
-    processes.json  what runs right now; removed when nothing does
-    bearer          a signed bearer for the gateway        ca.crt   whom `mark` may trust
-    source.json     what `up` was given, for `status` and the closing hints
+    status.json     what `demarkus status` shows, written by the running `up`
+    bearer          a signed bearer for the gateway
+    ca.crt          whose certificates `mark` may trust
 
 Everything is made readable to its owner alone.
 """
@@ -59,8 +59,8 @@ class StateFolder:
         return self.root / "ports.json"
 
     @property
-    def processes(self) -> Path:
-        return self.root / "processes.json"
+    def status(self) -> Path:
+        return self.root / "status.json"
 
     @property
     def bearer(self) -> Path:
@@ -69,10 +69,6 @@ class StateFolder:
     @property
     def trust(self) -> Path:
         return self.root / "ca.crt"
-
-    @property
-    def source(self) -> Path:
-        return self.root / "source.json"
 
     @property
     def logs(self) -> Path:
@@ -89,6 +85,10 @@ class StateFolder:
     def pod(self, namespace: str, name: str) -> Path:
         """The file system a process sees: mount paths are below this folder."""
         return self.root / "pods" / namespace / name
+
+    def process_lock(self, namespace: str, name: str) -> Path:
+        """Held by a process for as long as it lives."""
+        return self.root / "pods" / namespace / f"{name}.lock"
 
     def log(self, namespace: str, name: str) -> Path:
         """Where a process writes."""
