@@ -45,6 +45,7 @@ def name_rule(kind: str) -> Rule:
     fits = whole(_NAME)
     return Rule(
         name=f"{kind.lower()}-name",
+        field="metadata.name",
         expression=f"self.metadata.name.size() <= {MAX_NAME} && self.metadata.name.matches(r'{_NAME}')",
         message=f"a {kind}'s name has at most {MAX_NAME} characters, begins with a letter and has only lower-case "
         "letters, digits and '-'; choose another metadata.name",

@@ -173,6 +173,6 @@ def _resolved(node: Mapping[str, Any], shared: Mapping[str, Any]) -> Mapping[str
 
 def _validation(rule: Rule) -> Schema:
     validation: Schema = {"rule": rule.expression, "message": rule.message}
-    if rule.field:
+    if rule.field and "." not in rule.field:  # of metadata, a schema knows no fields that could be pointed at
         validation["fieldPath"] = f".{rule.field}"
     return validation

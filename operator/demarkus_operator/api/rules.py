@@ -26,7 +26,7 @@ class Rule:
         name: what tests call it.
         expression: CEL over `self` (and `oldSelf`, which makes it a rule about changes).
         message: what to do, for whoever wrote the object.
-        field: the field that the message is about, empty for the mapping itself.
+        field: the field that the message is about, such as `size` or `metadata.name`; empty for the mapping itself.
         holds: the same as `expression`; gets the mapping and, for a rule about changes, the one before.
     """
 
@@ -48,7 +48,8 @@ def broken(rules: tuple[Rule, ...], value: Value, old: Value | None, path: Path)
         if rule.about_change and old is None:
             continue
         if not rule.holds(value, old or {}):
-            yield (*path, rule.field) if rule.field in value else path, rule.message
+            steps = rule.field.split(".")
+            yield (*path, *steps) if steps[0] in value else path, rule.message
 
 
 def whole(pattern: str) -> Callable[[str], bool]:

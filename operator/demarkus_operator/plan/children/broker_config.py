@@ -54,7 +54,7 @@ def settings(spec: UniverseSpec, routes: Sequence[dict[str, Any]]) -> dict[str, 
 
 def restart_hash(document: dict[str, Any]) -> str:
     """A hash of the settings that a running gateway does not take over: when it changes, the pods are replaced."""
-    return digest({key: document[key] for key in ("publicURL", "listen", "keys", "caBundle")})
+    return digest({key: document[key] for key in ("listen", "keys", "caBundle")})
 
 
 def config(owner: Owner, names: UniverseNames, document: dict[str, Any], ca_certificate: bytes) -> dict[str, Any]:
