@@ -83,7 +83,9 @@ class Service:
 
     def request(self, conn: int, stream: int, data: bytes) -> None:
         """See `Handler.request`."""
-        task = asyncio.get_running_loop().create_task(self._serve(conn, stream, data, self._rules()))
+        # The host is looked up now: the connection may have ended before the task gets its turn.
+        serving = self._serve(conn, stream, data, self._rules(), self._hosts[conn])
+        task = asyncio.get_running_loop().create_task(serving)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -105,12 +107,12 @@ class Service:
 
     # One request
 
-    async def _serve(self, conn: int, stream: int, data: bytes, rules: Rules) -> None:
+    async def _serve(self, conn: int, stream: int, data: bytes, rules: Rules, host: str) -> None:
         started = time.monotonic()
         line = _Line()
         bug: Exception | None = None
         try:
-            response = await self._respond(data, rules, self._hosts[conn], line)
+            response = await self._respond(data, rules, host, line)
             head = encode_head(response)
         except Exception as error:
             # The caller gets its answer, the log the trace, and the next request its turn.
