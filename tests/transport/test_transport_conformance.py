@@ -350,6 +350,16 @@ async def test_above_the_threshold_a_client_first_proves_its_address(kit):
     assert server.listener.stats().retries >= 1
 
 
+async def test_a_token_that_proves_nothing_is_no_offence_without_pressure(kit, until):
+    calm = await kit.listener()
+    peer = await kit.peer(calm.listener.address, token=b"a token of another server")
+    assert await peer.answer(peer.send(b"hello")) == b"echo hello"
+    pressed = await kit.listener(retry_above=0)
+    peer = await kit.peer(pressed.listener.address, token=b"a token of another server", ready=False)
+    await until("the refusal", lambda: peer.end)
+    assert peer.end.error_code == 0xB  # INVALID_TOKEN
+
+
 async def test_half_open_handshakes_are_dropped_in_time(kit, udp_socket, until):
     server = await kit.listener(handshake_timeout=0.3)
     line = await kit.line(server.listener.address)

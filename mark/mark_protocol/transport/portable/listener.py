@@ -196,15 +196,14 @@ class PortableListener:
         if header.packet_type is not QuicPacketType.INITIAL:
             self._drop(peer)
             return None
-        proof: Proof | None = None
-        if header.token:
-            proof = self._proof.check(header, sender, now)
-            if proof is None:
+        # A token that is not ours may be an old one of whoever had this address: no proof, and no offence.
+        proof = self._proof.check(header, sender, now) if header.token else None
+        if proof is None and len(self._handshaking) >= self._limits.retry_above:
+            if header.token:
                 self._refuse(header, sender, QuicErrorCode.INVALID_TOKEN, "a Retry token that does not fit")
-                return None
-        elif len(self._handshaking) >= self._limits.retry_above:
-            self._count["retries"] += 1
-            self._reply(self._proof.demand(header, sender, now), sender)
+            else:
+                self._count["retries"] += 1
+                self._reply(self._proof.demand(header, sender, now), sender)
             return None
         if (problem := self._full(peer)) is not None:
             self._refuse(header, sender, QuicErrorCode.CONNECTION_REFUSED, problem)
