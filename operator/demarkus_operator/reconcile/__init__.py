@@ -1,0 +1,15 @@
+"""The loop that makes plans true, and what drives it.
+
+schedule   which key is worked on next, and when: the rules of the queue
+queue      workers and a clock around the schedule
+children   read, create, apply and remove a plan's objects
+status     what is written into a status
+loop       one go at one object
+world      what a World's go reads
+universe   what a Universe's go reads
+metrics    the operator's metrics
+work       a go as the queue sees it: time limit, log line, metrics
+routes     from an event to those it concerns
+resync     a look at everything from time to time
+lease      which of several operators acts
+"""

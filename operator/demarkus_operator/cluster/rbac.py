@@ -1,0 +1,100 @@
+"""The rights the operator needs, next to the code that needs them; what it is not granted here it does not do.
+
+An apply needs `create` too, for objects that are absent. Secrets are read by name, never listed or watched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demarkus_operator.cluster.kinds import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    LEASE,
+    NAMESPACE,
+    NETWORK_POLICY,
+    PERSISTENT_VOLUME_CLAIM,
+    POD_DISRUPTION_BUDGET,
+    SECRET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
+    UNIVERSE,
+    WORLD,
+    Kind,
+)
+from demarkus_operator.plan.objects import Manifest
+
+NAME = "demarkus-operator"
+"""Of the ServiceAccount, the roles and their bindings."""
+
+_API = "rbac.authorization.k8s.io/v1"
+_CHILD = ("create", "get", "list", "patch", "watch")
+
+RIGHTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
+    (CONFIG_MAP, _CHILD),
+    (DEPLOYMENT, _CHILD),
+    (NAMESPACE, ("get",)),
+    (NETWORK_POLICY, _CHILD),
+    (PERSISTENT_VOLUME_CLAIM, _CHILD),
+    (POD_DISRUPTION_BUDGET, ("create", "delete", "get", "list", "patch", "watch")),
+    (SECRET, ("create", "delete", "get", "patch")),
+    (SERVICE, _CHILD),
+    (SERVICE_ACCOUNT, _CHILD),
+    (STATEFUL_SET, _CHILD),
+    (UNIVERSE, ("get", "list", "watch")),
+    (WORLD, ("get", "list", "watch")),
+)
+"""In every namespace that is looked after."""
+
+STATUS = (UNIVERSE, WORLD)
+"""Kinds whose status is written (`patch`)."""
+
+OWNERS = (UNIVERSE, WORLD)
+"""Kinds that own children: clusters that guard `blockOwnerDeletion` want `update` on their finalizers for that."""
+
+OWN_NAMESPACE: tuple[tuple[Kind, tuple[str, ...]], ...] = ((LEASE, ("create", "get", "patch")),)
+"""In the operator's namespace only."""
+
+
+def manifests(namespace: str) -> list[Manifest]:
+    """ServiceAccount, roles and bindings for an operator that runs in `namespace` and looks after all namespaces."""
+    everywhere = [
+        *(_rule(kind, verbs) for kind, verbs in RIGHTS),
+        *(_rule(kind, ("patch",), "status") for kind in STATUS),
+        *(_rule(kind, ("update",), "finalizers") for kind in OWNERS),
+    ]
+    own = [_rule(kind, verbs) for kind, verbs in OWN_NAMESPACE]
+    labels = {"app.kubernetes.io/name": NAME}
+    account = {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": NAME, "namespace": namespace, "labels": labels},
+        },
+        {"apiVersion": _API, "kind": "ClusterRole", "metadata": {"name": NAME, "labels": labels}, "rules": everywhere},
+        _binding("ClusterRole", {"name": NAME, "labels": labels}, account),
+        {
+            "apiVersion": _API,
+            "kind": "Role",
+            "metadata": {"name": NAME, "namespace": namespace, "labels": labels},
+            "rules": own,
+        },
+        _binding("Role", {"name": NAME, "namespace": namespace, "labels": labels}, account),
+    ]
+
+
+def _rule(kind: Kind, verbs: tuple[str, ...], subresource: str = "") -> dict[str, Any]:
+    resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
+    return {"apiGroups": [kind.group], "resources": [resource], "verbs": list(verbs)}
+
+
+def _binding(role: str, metadata: dict[str, Any], account: dict[str, Any]) -> Manifest:
+    return {
+        "apiVersion": _API,
+        "kind": f"{role}Binding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": NAME},
+        "subjects": [account],
+    }

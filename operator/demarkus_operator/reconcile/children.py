@@ -1,0 +1,76 @@
+"""Makes a plan's objects true: read by name, create what is generated, apply what differs, remove what is left over.
+
+It knows nothing of Worlds. Each step may fail; what came before stays, and the next go begins anew from what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from demarkus_operator import material
+from demarkus_operator.cluster.apply import difference
+from demarkus_operator.cluster.port import AlreadyExists, NotFound, Port
+from demarkus_operator.plan.objects import Generate, Manifest, Observed, Plan, Ref
+
+READS_AT_ONCE = 8
+
+
+async def read(port: Port, refs: Iterable[Ref]) -> Observed:
+    """What is there of these, with None for what is not. Raises `PortError`."""
+    gate = asyncio.Semaphore(READS_AT_ONCE)
+    found: dict[Ref, Manifest | None] = {}
+
+    async def read_one(ref: Ref) -> None:
+        async with gate:
+            try:
+                found[ref] = await port.get(ref)
+            except NotFound:
+                found[ref] = None
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for ref in refs:
+                group.create_task(read_one(ref))
+    except* Exception as failures:
+        raise failures.exceptions[0] from None
+    return found
+
+
+async def generate(
+    port: Port, wanted: Iterable[Generate], *, random: Callable[[int], bytes], now: datetime, written: list[str]
+) -> None:
+    """Creates generated objects. One that is there already counts, and what was made for it is thrown away.
+
+    `written` gets a word on every write, also when a later one fails. Raises `PortError`.
+    """
+    for one in wanted:
+        try:
+            await port.create(one.filled(material.make(one.recipe, random=random, now=now)))
+        except AlreadyExists:
+            continue
+        written.append(f"create {Ref.of(one.manifest)}")
+
+
+async def carry_out(port: Port, plan: Plan, observed: Observed, *, written: list[str]) -> None:
+    """Applies and removes, in the plan's order; what is as it should be is not touched.
+
+    An object is only changed or removed if it still is the one that was looked at (its uid). Raises `PortError`.
+    """
+    for manifest in plan.apply:
+        ref = Ref.of(manifest)
+        live = observed[ref]  # a plan applies only what it looked at
+        change = "it is absent" if live is None else difference(live, manifest)
+        if change is None:
+            continue
+        await port.apply(manifest if live is None else _guarded(manifest, live))
+        written.append(f"apply {ref} ({change})")
+    for remove in plan.remove:
+        await port.delete(remove.ref, uid=remove.uid)
+        written.append(f"delete {remove.ref}")
+
+
+def _guarded(manifest: Manifest, live: Manifest) -> dict[str, Any]:
+    return {**manifest, "metadata": {**manifest["metadata"], "uid": live["metadata"]["uid"]}}

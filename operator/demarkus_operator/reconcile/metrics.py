@@ -1,0 +1,42 @@
+"""The operator's metrics: names are kept here, because dashboards and alerts depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """The counters of one operator, in a registry of the caller's."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.reconciles = Counter(
+            "demarkus_operator_reconcile",
+            "Goes at an object, by how they ended.",
+            ["kind", "result"],
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "demarkus_operator_reconcile_seconds",
+            "How long a go takes.",
+            ["kind"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._depth = Gauge("demarkus_operator_queue_depth", "Objects that wait for a go.", registry=registry)
+        self._oldest = Gauge(
+            "demarkus_operator_queue_oldest_seconds",
+            "How long the first of them has waited.",
+            registry=registry,
+        )
+        self.leader = Gauge(
+            "demarkus_operator_leader", "1 while this process holds the lease and acts.", registry=registry
+        )
+
+    def watch_queue(self, *, depth: Callable[[], float], oldest: Callable[[], float]) -> None:
+        """Asks these at every scrape."""
+        self._depth.set_function(depth)
+        self._oldest.set_function(oldest)
