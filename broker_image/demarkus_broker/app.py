@@ -38,6 +38,10 @@ _Watched = Watched[BrokerSettings] | Watched[keys.Keys] | Watched[bytes]
 log = logging.getLogger(__name__)
 
 
+class StartError(Exception):
+    """The broker can't start now; it may later, with the same configuration. The text says why."""
+
+
 class Broker:
     """A broker that serves. Made by `running`."""
 
@@ -84,7 +88,7 @@ class Broker:
     async def serving(self) -> AsyncIterator[asyncio.Task[None]]:
         """Listen and serve until the block ends; the task given ends only if something is broken.
 
-        Raises SettingsError for an address that can't be had.
+        Raises StartError, among others for an address that can't be had.
         """
         self._adopt()
         health = HealthServer(*self._start.listen.health, self._readiness, registry=self._registry)
@@ -93,7 +97,7 @@ class Broker:
             try:
                 await health.start()
             except OSError as error:
-                raise SettingsError(f"listen.health: {self._start.listen.health}: {error.strerror}") from error
+                raise StartError(f"listen.health: {self._start.listen.health}: {error.strerror}") from error
             self.http = HostPort(*http.getsockname()[:2])
             self.health = HostPort(*health.address)
             work = asyncio.create_task(self._work(server, http), name="broker")
@@ -144,7 +148,7 @@ class Broker:
 
 @contextlib.asynccontextmanager
 async def running(path: Path, *, interval: float = 1.0) -> AsyncIterator[tuple[Broker, asyncio.Task[None]]]:
-    """A broker with the configuration file `path`, serving until the block ends. Raises SettingsError."""
+    """A broker with the configuration file `path`, serving until the block ends. Raises SettingsError, StartError."""
     broker = Broker(path, interval=interval)
     async with broker.serving() as work:
         yield broker, work
@@ -191,7 +195,7 @@ def _configuration(front: Front) -> uvicorn.Config:
 
 
 def _listener(address: HostPort) -> socket.socket:
-    """A bound TCP socket. Raises SettingsError."""
+    """A bound TCP socket. Raises StartError."""
     try:
         family, kind, protocol, _, bound = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -204,7 +208,7 @@ def _listener(address: HostPort) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
-        raise SettingsError(f"listen.http: {address}: {error.strerror}") from error
+        raise StartError(f"listen.http: {address}: {error.strerror}") from error
     return listener
 
 
@@ -225,4 +229,4 @@ async def _listening(server: _Server, work: asyncio.Task[None]) -> None:
         waiting.cancel()
     if work.done():
         await work
-        raise SettingsError("the HTTP server ended while it was starting; its log line says why")
+        raise StartError("the HTTP server ended while it was starting; its log line says why")

@@ -1,4 +1,8 @@
-"""`demarkus-broker serve`. Nothing heavy is imported before there is something to serve."""
+"""`demarkus-broker serve`. Nothing heavy is imported before there is something to serve.
+
+A start that fails says why in one line on standard error, without a trace. Exit codes: 2 = something in the
+configuration has to change, 1 = it may work later.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,9 @@ import click
 
 from demarkus_base.lifeline import stdin_closed
 from demarkus_base.settings import SettingsError
+
+CHANGE_SOMETHING = 2
+TRY_LATER = 1
 
 
 @click.group()
@@ -32,11 +39,14 @@ def serve(config: Path, stop_on_stdin_eof: bool) -> None:
     """Serve until SIGTERM or SIGINT."""
     import uvloop
 
+    from demarkus_broker.app import StartError
+
     try:
         uvloop.run(_serve(config, lifeline=stop_on_stdin_eof))
     except SettingsError as error:
-        click.echo(f"demarkus-broker: {error}", err=True)
-        sys.exit(1)
+        _fail(error, CHANGE_SOMETHING)
+    except StartError as error:
+        _fail(error, TRY_LATER)
 
 
 async def _serve(config: Path, *, lifeline: bool) -> None:
@@ -58,3 +68,8 @@ async def _serve(config: Path, *, lifeline: bool) -> None:
                 end.cancel()
         if work.done():
             await work  # raises what broke
+
+
+def _fail(error: Exception, code: int) -> None:
+    click.echo(f"demarkus-broker: {error}", err=True)
+    sys.exit(code)

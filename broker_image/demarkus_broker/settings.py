@@ -21,9 +21,9 @@ from pydantic.alias_generators import to_camel
 
 from demarkus_base.settings import SettingsError
 from mark_protocol.patterns import PatternError, check_pattern
+from mark_protocol.times import parse_rfc3339
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
 
 
 class HostPort(NamedTuple):
@@ -51,13 +51,11 @@ def _host_port(value: object) -> HostPort:
 
 
 def _instant(value: object) -> datetime:
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError("expected a time with its zone, like 2026-11-30T09:00:00Z")
-        return value
-    if not isinstance(value, str) or not _RFC3339.fullmatch(value):
+    # YAML has made a time of it already unless it is quoted.
+    time = parse_rfc3339(value) if isinstance(value, str) else value
+    if not isinstance(time, datetime) or time.tzinfo is None:
         raise ValueError("expected an RFC 3339 time, like 2026-11-30T09:00:00Z")
-    return datetime.fromisoformat(value)
+    return time
 
 
 def _public_url(value: str) -> str:

@@ -46,7 +46,8 @@ def _arguments(tool: Tool[A], given: Mapping[str, Any]) -> A:
         problems = []
         for item in error.errors(include_url=False, include_context=False, include_input=False):
             field = ".".join(str(part) for part in item["loc"])
-            problems.append(f"{field}: {_WORDS.get(item['type'], item['msg'])}")
+            problem = _WORDS.get(item["type"]) or item["msg"].removeprefix("Value error, ")
+            problems.append(f"{field}: {problem}")
         takes = ", ".join(tool.arguments.model_fields) or "no arguments"
         raise Refusal(Kind.ARGUMENT, "; ".join(problems), f"{tool.name} takes {takes}.") from None
 

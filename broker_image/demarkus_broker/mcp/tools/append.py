@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from demarkus_broker.mcp.tools.answers import outcome
-from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Kind, Outcome, Refusal, Tool
+from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Kind, Outcome, Refusal, Text, Tool
 from demarkus_broker.mcp.tools.writing import Write, publisher_metadata, send
 from mark_protocol import limits
 from mark_protocol.request import Request, Verb
@@ -17,12 +17,12 @@ from mark_protocol.status import Status
 class AppendArguments(Arguments):
     """What to add where."""
 
-    url: Annotated[str, Field(description="mark://<world>/<path>.md")]
-    body: Annotated[str, Field(min_length=1, description="the text to add at the end")]
+    url: Annotated[Text, Field(description="mark://<world>/<path>.md")]
+    body: Annotated[Text, Field(min_length=1, description="the text to add at the end")]
     expected_version: Annotated[
         int, Field(ge=0, lt=2**31 - 1, description="the version to add to; 0 = whichever is current")
     ] = 0
-    metadata: Annotated[dict[str, str], Field(description="metadata to set; the rest stays")] = Field(
+    metadata: Annotated[dict[Text, Text], Field(description="metadata to set; the rest stays")] = Field(
         default_factory=dict
     )
 

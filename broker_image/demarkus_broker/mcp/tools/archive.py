@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from demarkus_broker.mcp.tools.answers import outcome
-from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Kind, Outcome, Refusal, Tool
+from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Kind, Outcome, Refusal, Text, Tool
 from mark_protocol.request import Request, Verb
 from mark_protocol.status import Status
 
@@ -15,7 +15,7 @@ from mark_protocol.status import Status
 class ArchiveArguments(Arguments):
     """Which document."""
 
-    url: Annotated[str, Field(description="mark://<world>/<path>.md")]
+    url: Annotated[Text, Field(description="mark://<world>/<path>.md")]
 
 
 async def archive(call: Call[ArchiveArguments]) -> Outcome:

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from demarkus_broker.mcp.tools.answers import ordered, outcome
-from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Outcome, Tool
+from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Outcome, Text, Tool
 from mark_protocol.request import Request, Verb
 from mark_protocol.status import Status
 
@@ -17,7 +17,7 @@ _LEAN = ("version", "title", "current-version", "entries")
 class FetchArguments(Arguments):
     """What to fetch."""
 
-    url: Annotated[str, Field(description="mark://<world>/<path>; append /v<N> for version N")]
+    url: Annotated[Text, Field(description="mark://<world>/<path>; append /v<N> for version N")]
     known_version: Annotated[
         int | None, Field(ge=1, description="a version you hold: if it is still current, no text is sent")
     ] = None

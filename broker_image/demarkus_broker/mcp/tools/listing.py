@@ -7,16 +7,16 @@ from typing import Annotated
 from pydantic import Field
 
 from demarkus_broker.mcp.tools.answers import outcome
-from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Kind, Outcome, Refusal, Tool
+from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Kind, Outcome, Refusal, Text, Tool
 from mark_protocol.request import Request, Verb
 
 
 class ListArguments(Arguments):
     """Which directory, and which part of it."""
 
-    url: Annotated[str, Field(description="mark://<world>/<directory>/")]
+    url: Annotated[Text, Field(description="mark://<world>/<directory>/")]
     include_archived: Annotated[bool, Field(description="list archived documents too")] = False
-    cursor: Annotated[str, Field(max_length=16_384, description="next-cursor of the page before")] = ""
+    cursor: Annotated[Text, Field(max_length=16_384, description="next-cursor of the page before")] = ""
     page_size: Annotated[int, Field(ge=1, le=1000)] = 1000
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Kind, Outcome, Refusal, Tool
+from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Kind, Outcome, Refusal, Text, Tool
 from demarkus_broker.mcp.tools.writing import STAMPED, Write, publisher_metadata, send
 from mark_protocol import limits
 from mark_protocol.metadata import RESERVED_KEYS
@@ -18,13 +18,13 @@ from mark_protocol.status import Status
 class PublishArguments(Arguments):
     """What to write where, and for which version it was written."""
 
-    url: Annotated[str, Field(description="mark://<world>/<path>.md")]
-    body: Annotated[str, Field(description="the whole text, without front matter; empty = only unarchive")]
+    url: Annotated[Text, Field(description="mark://<world>/<path>.md")]
+    body: Annotated[Text, Field(description="the whole text, without front matter; empty = only unarchive")]
     expected_version: Annotated[
         int, Field(ge=0, lt=2**31 - 1, description="the version your text is based on; 0 = the document is new")
     ]
     metadata: Annotated[
-        dict[str, str],
+        dict[Text, Text],
         Field(description="all of the new version's metadata: tags (a,b), importance (0-1), title, type, ..."),
     ] = Field(default_factory=dict)
 

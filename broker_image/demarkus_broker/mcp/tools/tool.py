@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from demarkus_broker.identity import Person
 from demarkus_broker.mcp.tools.address import Address
@@ -19,6 +19,18 @@ from demarkus_broker.worlds.directory import Entry
 from demarkus_broker.worlds.errors import AnswerLost, GrantRefused, Unavailable
 from mark_protocol.request import Request
 from mark_protocol.response import Response
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("has half of a surrogate pair; expected text that UTF-8 can encode") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
+"""A text argument. JSON can carry what is no text; a world can't."""
 
 
 class Arguments(BaseModel):

@@ -7,14 +7,14 @@ from typing import Annotated
 from pydantic import Field
 
 from demarkus_broker.mcp.tools.answers import outcome
-from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Outcome, Tool
+from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Outcome, Text, Tool
 from mark_protocol.request import Request, Verb
 
 
 class VersionsArguments(Arguments):
     """Which document."""
 
-    url: Annotated[str, Field(description="mark://<world>/<path>")]
+    url: Annotated[Text, Field(description="mark://<world>/<path>")]
 
 
 async def versions(call: Call[VersionsArguments]) -> Outcome:
