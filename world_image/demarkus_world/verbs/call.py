@@ -47,12 +47,13 @@ class Call:
 
 
 class Refused(Exception):
-    """The request ends here with this status and message."""
+    """The request ends here with this status and message; `fault` tells the log what went wrong on our side."""
 
-    def __init__(self, status: Status, message: str) -> None:
+    def __init__(self, status: Status, message: str, *, fault: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.message = message
+        self.fault = fault
 
     @property
     def response(self) -> Response:

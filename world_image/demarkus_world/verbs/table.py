@@ -74,7 +74,7 @@ async def answer(
         async with asyncio.timeout(None if row.writes else timeout):
             return Answer(await row.function(call))
     except Refused as refused:
-        return Answer(refused.response)
+        return Answer(refused.response, refused.fault)
     except TimeoutError:
         return Answer(Response.error(Status.SERVER_ERROR, "request timed out"), f"not done within {timeout:g} s")
     except Unavailable as error:

@@ -99,9 +99,9 @@ async def commit(call: Call, write: Write) -> Written:
     except MetadataRefused as error:
         raise Refused(Status.BAD_REQUEST, error.message) from None
     except OutcomeUnknown as error:
-        raise Refused(Status.SERVER_ERROR, f"outcome unknown, operation {error.operation}") from None
-    except StoreFull:
-        raise Refused(Status.SERVER_ERROR, "store is full") from None
+        raise Refused(Status.SERVER_ERROR, f"outcome unknown, operation {error.operation}", fault=str(error)) from None
+    except StoreFull as error:
+        raise Refused(Status.SERVER_ERROR, "store is full", fault=str(error)) from None
 
 
 class Conflict(Refused):
