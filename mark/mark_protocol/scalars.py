@@ -35,10 +35,13 @@ _TIMESTAMP = re.compile(
 
 # Values that need no further look: a letter, a slash or a hash's digits first and nothing special behind it.
 _SURELY_PLAIN = re.compile(r"/[A-Za-z0-9_./+=,-]*|[A-Za-z][A-Za-z0-9_./+=,-]{5,}(?: [A-Za-z0-9_./+=,-]+)*")
-_NEEDS_ESCAPES = re.compile("[^\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
+_UNPRINTABLE = "[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]"
 # A space beside a line separator would be lost in the folding of single quotes.
-_LOST_SPACE = re.compile(" [\u2028\u2029]|[\u2028\u2029] ")
-_ESCAPED_IN_DOUBLE = re.compile('["\\\\\n\u2028\u2029]|' + _NEEDS_ESCAPES.pattern)
+_NEEDS_ESCAPES = re.compile(_UNPRINTABLE + "| [\u2028\u2029]|[\u2028\u2029] ")
+_ESCAPED_IN_DOUBLE = re.compile('["\\\\\u2028\u2029]|' + _UNPRINTABLE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Blanks at the ends of lines, and whatever else a literal block would not give back.
+_NOT_LITERAL = re.compile(f"^[ \n]| \n|[ \n]\\Z|[\u2028\u2029]|(?!\n){_UNPRINTABLE}")
 _NOT_PLAIN = re.compile(r"""^(?: |---|[.]{3}|[#,\[\]{}&*!|>'"%@`]|[-?](?: |\Z))|:(?: |\Z)| #| \Z|[""" + "\u2028\u2029]")
 _ESCAPES = {
     "\0": "\\0", "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r",
@@ -127,40 +130,23 @@ def reads_as_text(value: str) -> bool:
 
 
 def quote(value: str, *, key: bool = False) -> str:
-    """A value, or a key, as it stands in a block; one line, but for values with line feeds and very long keys.
+    """A value, or a key, as it stands in a block: one line, but for a value of several lines.
 
     Bytes that are no UTF-8, held as surrogate escapes, become base64 with the tag for it. Raises ValueError for
     surrogates that stand for no byte.
     """
     if _SURELY_PLAIN.fullmatch(value):
         return value
-    tag = ""
-    if _has_surrogate(value):
-        raw = value.encode(errors="surrogateescape")
-        value = _base64_lines(base64.b64encode(raw).decode())
-        tag = "!!binary "
-    if "\n" in value and not key and _literal_allowed(value):
-        return tag + _literal(value)
-    if (
-        "\n" in value
-        or _NEEDS_ESCAPES.search(value)
-        or _LOST_SPACE.search(value)
-        or (not tag and not reads_as_text(value))
-    ):
-        return f'{tag}"{_ESCAPED_IN_DOUBLE.sub(_escape, value)}"'
+    if _SURROGATE.search(value):
+        return "!!binary " + base64.b64encode(value.encode(errors="surrogateescape")).decode()
+    if "\n" in value and not key and not _NOT_LITERAL.search(value):
+        return "|-\n    " + re.sub("\n(?=[^\n])", "\n    ", value)
+    if _NEEDS_ESCAPES.search(value) or not reads_as_text(value):
+        return f'"{_ESCAPED_IN_DOUBLE.sub(_escape, value)}"'
     if _NOT_PLAIN.search(value) or (key and value == "<<"):
-        return tag + _single(value)
-    return tag + value
-
-
-def _has_surrogate(value: str) -> bool:
-    return not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value)
-
-
-def _base64_lines(text: str) -> str:
-    if len(text) < 70:
-        return text
-    return "".join(text[start : start + 70] + "\n" for start in range(0, len(text), 70))
+        # The two Unicode line separators are line breaks: text that follows them is indented.
+        return "'" + re.sub("[\u2028\u2029]+(?=.)", r"\g<0>    ", value.replace("'", "''")) + "'"
+    return value
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -171,19 +157,3 @@ def _escape(match: re.Match[str]) -> str:
     if point <= 0xFF:
         return f"\\x{point:02X}"
     return f"\\u{point:04X}" if point <= 0xFFFF else f"\\U{point:08X}"
-
-
-def _single(value: str) -> str:
-    # The two Unicode line separators are line breaks: text that follows them is indented.
-    return "'" + re.sub("[\u2028\u2029]+(?=.)", r"\g<0>    ", value.replace("'", "''")) + "'"
-
-
-def _literal_allowed(value: str) -> bool:
-    return not re.search("[\u2028\u2029]| (?:\n|\\Z)", value) and not _NEEDS_ESCAPES.search(value)
-
-
-def _literal(value: str) -> str:
-    hint = "4" if value[0] in " \n" else ""
-    chomp = "-" if not value.endswith("\n") else "+" if value == "\n" or value.endswith("\n\n") else ""
-    lines = value.removesuffix("\n").split("\n")
-    return f"|{hint}{chomp}\n" + "\n".join("    " + line if line else "" for line in lines)
