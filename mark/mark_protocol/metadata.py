@@ -34,7 +34,7 @@ STORE_KEYS = frozenset(["version", "previous-hash", "archived"])
 # Keys that a stored version keeps under their own name; all others stand behind `meta.`.
 OKF_KEYS = frozenset([TYPE, "title", "description", "resource", TAGS, "timestamp"])
 
-DEFAULT_TYPE = "Document"
+_DEFAULT_TYPE = "Document"
 _WITHOUT_TYPE = frozenset(["index.md", "log.md"])
 _KEY = re.compile(r"[a-z0-9-]+")
 
@@ -119,7 +119,7 @@ def with_default_type(path: str, metadata: Mapping[str, str]) -> dict[str, str]:
     """The metadata with `type: Document` where the type is missing or blank, except for an index or a log."""
     if metadata.get(TYPE, "").strip() or path.rpartition("/")[2] in _WITHOUT_TYPE:
         return dict(metadata)
-    return {**metadata, TYPE: DEFAULT_TYPE}
+    return {**metadata, TYPE: _DEFAULT_TYPE}
 
 
 def merge_for_append(base: Mapping[str, str], overlay: Mapping[str, str]) -> dict[str, str]:

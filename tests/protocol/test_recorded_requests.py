@@ -20,7 +20,8 @@ def recorded(*names: str) -> list[dict[str, Any]]:
 
 
 def sent(exchange: dict[str, Any]) -> bytes:
-    return bytes.fromhex(exchange["request_hex"]) + bytes([exchange.get("fill", 0)]) * exchange.get("fill_count", 0)
+    filling: bytes = bytes([exchange.get("fill", 0)]) * exchange.get("fill_count", 0)
+    return bytes.fromhex(exchange["request_hex"]) + filling
 
 
 # What does not end is a matter of the transport.
