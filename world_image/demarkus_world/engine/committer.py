@@ -276,7 +276,10 @@ class Committer:
 
     async def _commit_slot(self, batch: Sequence[Member], entries: Sequence[Entry]) -> bool:
         """Whether the slot is the log's next one and taken into the view."""
-        slot = self._log.next_slot(self._writer, entries)
+        try:
+            slot = self._log.next_slot(self._writer, entries)
+        except StoreDamaged as error:
+            raise _Fault(str(error)) from error
         data = slots.encode(slot)
         writing = [member for member in batch if member.entries]
         for member in writing:

@@ -73,7 +73,9 @@ class Log:
                 await self._follow()
 
     def next_slot(self, writer: str, entries: Sequence[Entry]) -> Slot:
-        """The slot that would follow the tip."""
+        """The slot that would follow the tip. Raises StoreDamaged when the tip can't be followed."""
+        if self._damage is not None:
+            raise self._damage
         return Slot(
             history=self._history,
             first=self.view.sequence + 1,
