@@ -55,7 +55,6 @@ class Owner:
             "name": self.name,
             "uid": self.uid,
             "controller": True,
-            "blockOwnerDeletion": True,
         }
         return _manifest(ref, {"labels": dict(self.labels), "ownerReferences": [reference]}, content)
 
