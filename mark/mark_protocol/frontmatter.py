@@ -169,9 +169,11 @@ class _Flattener:
     def __init__(self) -> None:
         self._budget = _MAX_MERGED
 
-    def entries(self, mapping: _Collection) -> dict[str, str]:
+    def entries(self, mapping: _Collection, depth: int = 0) -> dict[str, str]:
         if mapping.merged is not None:
             return mapping.merged
+        if depth > _MAX_DEPTH:
+            raise BlockError("the merge keys of the metadata block are nested too deeply")
         keys = mapping.items[::2]
         values = mapping.items[1::2]
         written = [(key.text, key.alias) if isinstance(key, _Scalar) else None for key in keys]
@@ -193,7 +195,7 @@ class _Flattener:
             own[name] = _text_of(value) or ""
         if merge is not None:
             for source in self._sources(merge):
-                copied = self.entries(source)
+                copied = self.entries(source, depth + 1)
                 self._budget -= len(copied) + 1
                 if self._budget < 0:
                     raise BlockError("the merge keys of the metadata block copy too much")
@@ -271,7 +273,7 @@ def _compare_natural(a: str, b: str) -> int:
         if left.isalpha() or right.isalpha():
             if left.isalpha() and right.isalpha():
                 return -1 if left < right else 1
-            # A letter ends a number (rel9 < rel9b ...), elsewhere everything else sorts before letters.
+            # Behind a digit a letter comes before all else, elsewhere all else comes before a letter.
             return -1 if left.isalpha() == after_digit else 1
         inside = "0" in (left, right) and _in_number(a, index)
         left_length, left_value = _number(a, index, inside)

@@ -123,9 +123,19 @@ def test_alias_bomb_is_refused() -> None:
         decode_block(f"<<: [&m {{{entries}}}{', *m' * 5000}]".encode())
 
 
+def chain_of_merges(length: int) -> bytes:
+    """Maps that each merge the one before twice, the last of them merged into the block."""
+    links = "".join(f" - &m{n} {{<<: [*m{n - 1}, *m{n - 1}]}}\n" for n in range(1, length))
+    return f"null:\n - &m0 {{a: b}}\n{links}<<: *m{length - 1}".encode()
+
+
 def test_merges_of_merges_are_copied_once() -> None:
-    levels = "null:\n - &m0 {a: b}\n" + "".join(f" - &m{n} {{<<: [*m{n - 1}, *m{n - 1}]}}\n" for n in range(1, 60))
-    assert decode_block((levels + "<<: *m59").encode()) == {"a": "b"}
+    assert decode_block(chain_of_merges(10)) == {"a": "b"}
+
+
+def test_long_chain_of_merges_is_refused() -> None:
+    with pytest.raises(BlockError, match="nested too deeply"):
+        decode_block(chain_of_merges(2000))
 
 
 def test_deep_nesting_is_refused() -> None:
