@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from demarkus_operator.local.ports import Ports
-from demarkus_operator.local.probe import answers
+from demarkus_operator.local.probe import readiness
 from demarkus_operator.local.processes import Command, Pace, Phase, Process, State
 
 STAND_IN = textwrap.dedent(
@@ -24,8 +24,9 @@ STAND_IN = textwrap.dedent(
     import http.server, os, sys, threading
     class Ready(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            self.send_response(200 if self.path == "/readyz" else 404)
+            self.send_response(200 if self.path == "/readyz?verbose" else 404)
             self.end_headers()
+            self.wfile.write(b"{}")
         def log_message(self, *arguments):
             pass
     server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Ready)
@@ -91,7 +92,7 @@ def a_server(folder: Path) -> Callable[[], Awaitable[Command]]:
     port = Ports(folder / "ports.json").choose("stand-in", "tcp")
 
     async def ready() -> bool:
-        return await answers(f"127.0.0.1:{port}", "/readyz")
+        return await readiness(f"127.0.0.1:{port}") is not None
 
     return a_command(str(script), str(port), ready=ready)
 

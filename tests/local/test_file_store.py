@@ -20,13 +20,18 @@ from demarkus_operator.plan.objects import Manifest, Ref
 NOW = datetime(2026, 11, 30, 9, tzinfo=UTC)
 
 
-async def a_store(folder: Path, *, seen: list[Ref] | None = None) -> FileStore:
+async def a_store(folder: Path, *, seen: list[tuple[Ref, bool]] | None = None) -> FileStore:
     numbers = itertools.count(1)
+
+    def changed(manifest: Manifest, *, gone: bool) -> None:
+        if seen is not None:
+            seen.append((Ref.of(manifest), gone))
+
     return await FileStore.open(
         folder,
         now=lambda: NOW,
-        new_uid=lambda: f"uid-{folder.name}-{next(numbers)}-{len(list(folder.rglob('*.json')))}",
-        changed=(seen if seen is not None else []).append,
+        new_uid=lambda: f"uid-{next(numbers)}-{len(written(folder))}",
+        changed=changed,
     )
 
 
@@ -73,24 +78,21 @@ async def test_an_absent_object_is_not_found(tmp_path: Path) -> None:
         await store.get(Ref("v1", "Secret", "default", "nothing"))
 
 
-async def test_apply_removes_what_it_set_before_and_leaves_what_others_set(tmp_path: Path) -> None:
+async def test_apply_makes_the_object_what_the_manifest_says(tmp_path: Path) -> None:
     store = await a_store(tmp_path)
-    first = await store.apply(a_config_map(mine="1", old="1"))
-    ref = Ref.of(first)
-    await store.patch(ref, {"data": {"theirs": "1"}}, first["metadata"]["resourceVersion"])
-    after = await store.apply(a_config_map(mine="2"))
-    assert after["data"] == {"mine": "2", "theirs": "1"}
+    await store.apply(a_config_map(a="1", old="1"))
+    assert (await store.apply(a_config_map(a="2")))["data"] == {"a": "2"}
 
 
 async def test_apply_of_the_same_writes_nothing(tmp_path: Path) -> None:
-    seen: list[Ref] = []
+    seen: list[tuple[Ref, bool]] = []
     store = await a_store(tmp_path, seen=seen)
     first = await store.apply(a_config_map(a="1"))
     before = written(tmp_path)
     again = await store.apply(a_config_map(a="1"))
     assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
     assert written(tmp_path) == before
-    assert seen == [Ref.of(first)]
+    assert seen == [(Ref.of(first), False)]
 
 
 async def test_generation_counts_changes_of_the_spec_alone(tmp_path: Path) -> None:
@@ -165,13 +167,15 @@ async def test_listing_selects_by_namespace_and_labels(tmp_path: Path) -> None:
 
 
 async def test_children_go_with_their_owner_and_the_rest_stays(tmp_path: Path) -> None:
-    store = await a_store(tmp_path)
+    seen: list[tuple[Ref, bool]] = []
+    store = await a_store(tmp_path, seen=seen)
     world = await store.apply(a_world())
     child = await store.apply(a_config_map("child", owner=world))
     grandchild = await store.apply(a_config_map("grandchild", owner=child))
     retained = await store.apply(a_config_map("retained"))
     await store.delete(Ref.of(world))
     await store.delete(Ref.of(world))  # an absent one is fine
+    assert seen[-3:] == [(Ref.of(world), True), (Ref.of(child), True), (Ref.of(grandchild), True)]
     left = await store.list("v1", "ConfigMap")
     assert [Ref.of(manifest) for manifest in left] == [Ref.of(retained)]
     assert not [name for name in written(tmp_path) if grandchild["metadata"]["name"] in name]
@@ -194,8 +198,6 @@ async def test_everything_is_there_at_the_next_start(tmp_path: Path) -> None:
     (tmp_path / "ConfigMap" / "default" / ".settings.json.0a0b").write_text("{half a wri")
     again = await a_store(tmp_path)
     assert await again.get(Ref.of(world)) == world
-    # What was applied is remembered too: a field that is left out now goes.
-    assert (await again.apply(a_config_map(other="1")))["data"] == {"other": "1"}
     assert int((await again.create(a_config_map("new")))["metadata"]["resourceVersion"]) > 3
     assert leftovers(tmp_path) == []
 
@@ -215,7 +217,7 @@ async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     store = await a_store(tmp_path)
     await store.create(a_config_map())
     file = tmp_path / "ConfigMap" / "default" / "settings.json"
-    file.write_text('{"object": {}}')
+    file.write_text('{"metadata": {}}')
     with pytest.raises(StateDamaged, match=r"settings\.json"):
         await a_store(tmp_path)
 
@@ -233,4 +235,4 @@ async def test_concurrent_writers_of_one_object_are_serialised(tmp_path: Path) -
     made = await asyncio.gather(*(store.create(a_config_map()) for _ in range(8)), return_exceptions=True)
     assert sum(isinstance(result, AlreadyExists) for result in made) == 7
     content = json.loads((tmp_path / "ConfigMap" / "default" / "settings.json").read_bytes())
-    assert content["object"]["metadata"]["resourceVersion"] == "1"
+    assert content["metadata"]["resourceVersion"] == "1"

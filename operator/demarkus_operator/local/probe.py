@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import json
+from collections.abc import Mapping
+from typing import Any
 
 TIMEOUT = 2.0
-STATUS_LINE_BYTES = 256
+ANSWER_BYTES = 1 << 18
 
 
-async def answers(address: str, path: str, *, timeout: float = TIMEOUT) -> bool:
-    """Whether a GET of `path` at host:port is answered with 200 to 399 within `timeout` seconds."""
+async def readiness(address: str, *, timeout: float = TIMEOUT) -> Mapping[str, Any] | None:
+    """What `/readyz?verbose` at host:port says of itself, or None if it is not ready or not there."""
     host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError, TimeoutError, ValueError):
+    try:
         async with asyncio.timeout(timeout):
-            reader, writer = await asyncio.open_connection(host, int(port), limit=STATUS_LINE_BYTES)
+            reader, writer = await asyncio.open_connection(host, int(port))
             try:
-                writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
-                line = await reader.readline()
-                return 200 <= int(line.split()[1]) < 400
-            except IndexError:
-                return False
+                request = f"GET /readyz?verbose HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+                writer.write(request.encode())
+                answer = b""
+                while len(answer) <= ANSWER_BYTES and (data := await reader.read(ANSWER_BYTES)):
+                    answer += data
             finally:
                 writer.close()
-    return False
+        head, _, body = answer.partition(b"\r\n\r\n")
+        if head.split(b" ", 2)[1:2] != [b"200"]:
+            return None
+        facts = json.loads(body)
+    except (OSError, TimeoutError, ValueError):
+        return None
+    return facts if isinstance(facts, dict) else None

@@ -19,10 +19,10 @@ import fcntl
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from demarkus_operator.local.state import make_folder
 
@@ -95,6 +95,13 @@ class Process:
     changed: Changed
     pace: Pace = field(default_factory=Pace)
     state: State = field(default_factory=State)
+    _doubted: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def doubt(self) -> None:
+        """Whatever made it ready has changed: it is not ready until it says so again."""
+        if self.state.phase is Phase.READY:
+            self._tell(replace(self.state, phase=Phase.STARTING))
+            self._doubted.set()
 
     async def run(self) -> None:
         """Keep the child running until cancelled; it has ended when this returns.
@@ -118,7 +125,7 @@ class Process:
                 self._tell(State(Phase.BACKOFF, None, restarts, exit_code, words))
                 await asyncio.sleep(self.pace.delay(failures))
         finally:
-            self._tell(State(Phase.STOPPED, None, restarts, self.state.exit_code, self.state.last_words))
+            self._tell(replace(self.state, phase=Phase.STOPPED, pid=None))
 
     async def _live(self, restarts: int) -> tuple[int, float | None]:
         """One life of the child: its exit code and when it was first ready (loop time), if ever."""
@@ -140,26 +147,32 @@ class Process:
                 os.close(log)
         finally:
             os.close(lock)  # from here on it is the child's alone
-        last = self.state
-        self._tell(State(Phase.STARTING, child.pid, restarts, last.exit_code, last.last_words))
+        self._tell(replace(self.state, phase=Phase.STARTING, pid=child.pid, restarts=restarts))
         ended = asyncio.ensure_future(child.wait())
         ready_since: float | None = None
         try:
             while not ended.done():
+                self._doubted.clear()
                 ready = await command.probe()
                 if ended.done():
                     break
+                if self._doubted.is_set():
+                    continue  # the answer may be about what was before
                 if ready and ready_since is None:
                     ready_since = asyncio.get_running_loop().time()
-                self._tell(
-                    State(
-                        Phase.READY if ready else Phase.STARTING, child.pid, restarts, last.exit_code, last.last_words
-                    )
-                )
-                await asyncio.wait({ended}, timeout=self.pace.probe_ready if ready else self.pace.probe)
+                self._tell(replace(self.state, phase=Phase.READY if ready else Phase.STARTING))
+                await self._pause(ended, self.pace.probe_ready if ready else self.pace.probe)
         finally:
             await _end(child, ended, self.pace.grace)
         return ended.result(), ready_since
+
+    async def _pause(self, ended: asyncio.Future[int], seconds: float) -> None:
+        """Until the next probe is due, somebody doubts, or the child has ended."""
+        doubted: asyncio.Future[Any] = asyncio.ensure_future(self._doubted.wait())
+        try:
+            await asyncio.wait([ended, doubted], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            doubted.cancel()
 
     async def _lock(self) -> int:
         """The process's lock as a descriptor for the child. Raises OSError if an earlier child keeps it too long."""

@@ -1,13 +1,12 @@
 """A cluster's objects in a folder: the port of `cluster/port.py` over files.
 
 What the API server would do is done here as far as the reconcilers can tell the difference: uid, creationTimestamp,
-resourceVersion and generation are kept; `create` refuses what exists; `apply` replaces what an earlier `apply` set and
-leaves the rest; status has its own call; deleting an owner takes the children that name no other living owner along.
-There is one field manager and one process (the state folder's lock), so nothing here resolves conflicts between
-writers. Schemas and rules are not enforced here: manifests are judged before they come in.
+resourceVersion and generation are kept; `create` refuses what exists; status has its own call; deleting an owner takes
+the children that name no other living owner along. There is one process (the state folder's lock) and one writer, so
+every field of an object belongs to it: `apply` makes the object what the manifest says, and there is no record of
+managed fields. Schemas and rules are not enforced here: manifests are judged before they come in.
 
-One object is one file, `objects/<kind>.<group>/<namespace>/<name>.json`, replaced durably. A file holds the object and
-what was last applied to it; the latter stands in for the API server's record of managed fields.
+One object is one file, `objects/<kind>.<group>/<namespace>/<name>.json`, replaced durably.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from demarkus_operator.cluster.port import AlreadyExists, Conflict, Invalid, NotFound
 from demarkus_operator.local.state import make_folder, sync_folder, write_durably
@@ -32,12 +30,10 @@ class StateDamaged(Exception):
     """A file in the state folder is not what this program wrote; the message names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """An object, and the fields the last `apply` set, as the file has them."""
+class Changed(Protocol):
+    """Called on the event loop after a write that changed an object, with the object as it is or, if `gone`, was."""
 
-    object: dict[str, Any]
-    applied: dict[str, Any]
+    def __call__(self, manifest: Manifest, *, gone: bool) -> None: ...
 
 
 class FileStore:
@@ -46,18 +42,18 @@ class FileStore:
     def __init__(
         self,
         folder: Path,
-        stored: dict[Ref, _Stored],
+        objects: dict[Ref, Manifest],
         *,
         now: Callable[[], datetime],
         new_uid: Callable[[], str],
-        changed: Callable[[Ref], None],
+        changed: Changed,
     ) -> None:
         self._folder = folder
-        self._stored = stored
+        self._objects = objects
         self._now = now
         self._new_uid = new_uid
         self._changed = changed
-        self._version = max((int(s.object["metadata"]["resourceVersion"]) for s in stored.values()), default=0)
+        self._version = max((int(found["metadata"]["resourceVersion"]) for found in objects.values()), default=0)
         self._writing = asyncio.Lock()
 
     @classmethod
@@ -67,125 +63,104 @@ class FileStore:
         *,
         now: Callable[[], datetime],
         new_uid: Callable[[], str],
-        changed: Callable[[Ref], None] = lambda ref: None,
+        changed: Changed,
     ) -> FileStore:
-        """The objects in this folder, created if absent; `changed` is called after every write that changed one.
-
-        Raises StateDamaged.
-        """
+        """The objects in this folder, which is made if absent. Raises StateDamaged."""
         store = cls(folder, await asyncio.to_thread(_load, folder), now=now, new_uid=new_uid, changed=changed)
         async with store._writing:
             await store._collect()  # a process killed in the middle of a deletion left the rest to us
         return store
 
     async def get(self, ref: Ref) -> Manifest:
-        return self._existing(ref).object
+        return self._existing(ref)
 
     async def list(
         self, api_version: str, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> Sequence[Manifest]:
         wanted = (labels or {}).items()
-        found = [
-            (ref, stored.object)
-            for ref, stored in self._stored.items()
+        return [
+            found
+            for ref, found in sorted(self._objects.items())
             if (ref.api_version, ref.kind) == (api_version, kind)
             and namespace in (None, ref.namespace)
-            and wanted <= stored.object["metadata"].get("labels", {}).items()
+            and wanted <= found["metadata"].get("labels", {}).items()
         ]
-        return [manifest for _, manifest in sorted(found, key=lambda item: (item[0].namespace, item[0].name))]
 
     async def create(self, manifest: Manifest) -> Manifest:
         ref, wanted = _readable(manifest)
         async with self._writing:
-            if ref in self._stored:
+            if ref in self._objects:
                 raise AlreadyExists(f"create {ref}: it exists")
-            return await self._write(ref, None, wanted, applied={})
+            return await self._write(ref, None, wanted)
 
     async def apply(self, manifest: Manifest) -> Manifest:
         ref, wanted = _readable(manifest)
         async with self._writing:
-            before = self._stored.get(ref)
-            guard = manifest["metadata"].get("uid")
-            if guard is not None and (before is None or before.object["metadata"]["uid"] != guard):
-                raise Conflict(f"apply {ref}: it has another uid than {guard}")
-            version = manifest["metadata"].get("resourceVersion")
-            if version is not None and (before is None or before.object["metadata"]["resourceVersion"] != version):
-                raise Conflict(f"apply {ref}: it is no longer at resourceVersion {version}")
-            if before is None:
-                return await self._write(ref, None, wanted, applied=wanted)
-            kept = _without(before.object, before.applied, wanted)
-            return await self._write(ref, before, _merged(kept, wanted), applied=wanted)
+            before = self._objects.get(ref)
+            for guard in ("uid", "resourceVersion"):
+                expected = manifest["metadata"].get(guard)
+                if expected is not None and (before is None or before["metadata"][guard] != expected):
+                    raise Conflict(f"apply {ref}: its {guard} is not {expected}")
+            return await self._write(ref, before, wanted)
 
     async def patch(self, ref: Ref, patch: Mapping[str, Any], resource_version: str) -> Manifest:
         async with self._writing:
             before = self._existing(ref)
-            if before.object["metadata"]["resourceVersion"] != resource_version:
+            if before["metadata"]["resourceVersion"] != resource_version:
                 raise Conflict(f"patch {ref}: it is no longer at resourceVersion {resource_version}")
             wanted = {key: value for key, value in patch.items() if key != "status"}
-            return await self._write(ref, before, _merge_patch(before.object, wanted), applied=before.applied)
+            return await self._write(ref, before, _merge_patch(before, wanted))
 
     async def patch_status(self, ref: Ref, status: Mapping[str, Any]) -> Manifest:
         async with self._writing:
             before = self._existing(ref)
-            merged = _merge_patch(before.object.get("status", {}), status)
-            return await self._write(ref, before, before.object, applied=before.applied, status=merged)
+            return await self._write(ref, before, before, status=_merge_patch(before.get("status"), status))
 
     async def delete(self, ref: Ref, *, uid: str | None = None) -> None:
         async with self._writing:
-            stored = self._stored.get(ref)
-            if stored is None:
+            found = self._objects.get(ref)
+            if found is None:
                 return
-            if uid is not None and stored.object["metadata"]["uid"] != uid:
-                raise Conflict(f"delete {ref}: it has another uid than {uid}")
+            if uid is not None and found["metadata"]["uid"] != uid:
+                raise Conflict(f"delete {ref}: its uid is not {uid}")
             await self._remove(ref)
             await self._collect()
 
-    def _existing(self, ref: Ref) -> _Stored:
-        stored = self._stored.get(ref)
-        if stored is None:
+    def _existing(self, ref: Ref) -> Manifest:
+        found = self._objects.get(ref)
+        if found is None:
             raise NotFound(f"{ref} does not exist")
-        return stored
+        return found
 
     async def _write(
-        self,
-        ref: Ref,
-        before: _Stored | None,
-        wanted: Mapping[str, Any],
-        *,
-        applied: dict[str, Any],
-        status: Mapping[str, Any] | None = None,
+        self, ref: Ref, before: Manifest | None, wanted: Mapping[str, Any], *, status: Mapping[str, Any] | None = None
     ) -> Manifest:
+        """Keep `wanted` under this name, with the status there was unless there is a new one."""
         result = {key: value for key, value in wanted.items() if key != "status"}
         metadata = {key: value for key, value in wanted["metadata"].items() if key not in _OWN_METADATA}
+        generation = 1
         if before is None:
             metadata["uid"] = self._new_uid()
             metadata["creationTimestamp"] = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            generation = 1
         else:
-            old = before.object
-            metadata["uid"] = old["metadata"]["uid"]
-            metadata["creationTimestamp"] = old["metadata"]["creationTimestamp"]
-            generation = old["metadata"].get("generation", 1) + (result.get("spec") != old.get("spec"))
-            kept_status = status if status is not None else old.get("status")
-            if kept_status:
-                result["status"] = kept_status
+            metadata |= {key: before["metadata"][key] for key in ("uid", "creationTimestamp", "resourceVersion")}
+            generation = before["metadata"].get("generation", 1) + (result.get("spec") != before.get("spec"))
+            status = before.get("status") if status is None else status
         if "spec" in result:
             metadata["generation"] = generation
+        if status:
+            result["status"] = status
         result["metadata"] = metadata
-        if before is not None and _same(before.object, result):
-            if before.applied != applied:
-                await self._keep(ref, _Stored(before.object, applied))
-            return before.object
+        if before is not None and before == _plain(result):
+            return before
         self._version += 1
         metadata["resourceVersion"] = str(self._version)
-        await self._keep(ref, _Stored(_plain(result), applied))
-        self._changed(ref)
-        return self._stored[ref].object
-
-    async def _keep(self, ref: Ref, stored: _Stored) -> None:
-        data = json.dumps({"object": stored.object, "applied": stored.applied}, indent=1, sort_keys=True).encode()
+        kept = _plain(result)
+        data = json.dumps(kept, indent=1, sort_keys=True).encode()
         await asyncio.to_thread(write_durably, self._file(ref), data)
-        self._stored[ref] = stored
+        self._objects[ref] = kept
+        self._changed(kept, gone=False)
+        return kept
 
     async def _remove(self, ref: Ref) -> None:
         file = self._file(ref)
@@ -195,8 +170,7 @@ class FileStore:
             sync_folder(file.parent)
 
         await asyncio.to_thread(unlink)
-        del self._stored[ref]
-        self._changed(ref)
+        self._changed(self._objects.pop(ref), gone=True)
 
     async def _collect(self) -> None:
         while orphans := self._orphans():
@@ -204,37 +178,53 @@ class FileStore:
                 await self._remove(orphan)
 
     def _orphans(self) -> tuple[Ref, ...]:
-        alive = {stored.object["metadata"]["uid"] for stored in self._stored.values()}
+        alive = {found["metadata"]["uid"] for found in self._objects.values()}
         return tuple(
             ref
-            for ref, stored in self._stored.items()
-            if (owners := stored.object["metadata"].get("ownerReferences"))
+            for ref, found in self._objects.items()
+            if (owners := found["metadata"].get("ownerReferences"))
             and not any(owner["uid"] in alive for owner in owners)
         )
 
     def _file(self, ref: Ref) -> Path:
-        group = ref.api_version.rpartition("/")[0]
-        kind = f"{ref.kind}.{group}" if group else ref.kind
-        return self._folder / kind / (ref.namespace or "_") / f"{ref.name}.json"
+        return file_of(self._folder, ref)
 
 
-def _load(folder: Path) -> dict[Ref, _Stored]:
+def file_of(folder: Path, ref: Ref) -> Path:
+    """The file of an object, whether there is one or not."""
+    group = ref.api_version.rpartition("/")[0]
+    kind = f"{ref.kind}.{group}" if group else ref.kind
+    return folder / kind / (ref.namespace or "_") / f"{ref.name}.json"
+
+
+def read(folder: Path, ref: Ref) -> Manifest | None:
+    """One object of a state folder, which a running `up` may hold. Raises StateDamaged. Blocks."""
+    file = file_of(folder, ref)
+    return _read(file) if file.exists() else None
+
+
+def _load(folder: Path) -> dict[Ref, Manifest]:
     make_folder(folder)
-    stored: dict[Ref, _Stored] = {}
-    for file in sorted(folder.glob("*/*/*")):
+    objects: dict[Ref, Manifest] = {}
+    for file in folder.glob("*/*/*"):
         if file.name.startswith("."):
             file.unlink()  # what a killed write left; nothing else begins with a dot
             continue
-        try:
-            content = json.loads(file.read_bytes())
-            one = _Stored(content["object"], content["applied"])
-            int(one.object["metadata"]["resourceVersion"])
-            stored[Ref.of(one.object)] = one
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StateDamaged(
-                f"{file} is damaged ({type(error).__name__}): restore it or use another state folder"
-            ) from error
-    return stored
+        found = _read(file)
+        objects[Ref.of(found)] = found
+    return objects
+
+
+def _read(file: Path) -> Manifest:
+    try:
+        found: Manifest = json.loads(file.read_bytes())
+        Ref.of(found)
+        int(found["metadata"]["resourceVersion"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StateDamaged(
+            f"{file} is damaged ({type(error).__name__}); restore it, or use another state folder"
+        ) from error
+    return found
 
 
 def _readable(manifest: Manifest) -> tuple[Ref, dict[str, Any]]:
@@ -252,38 +242,6 @@ def _plain(manifest: Mapping[str, Any]) -> dict[str, Any]:
     plain = json.loads(json.dumps(manifest))
     assert isinstance(plain, dict)
     return plain
-
-
-def _same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    def comparable(manifest: Mapping[str, Any]) -> dict[str, Any]:
-        metadata = {key: value for key, value in manifest["metadata"].items() if key != "resourceVersion"}
-        return {**manifest, "metadata": metadata}
-
-    return _plain(comparable(before)) == _plain(comparable(after))
-
-
-def _without(current: Mapping[str, Any], applied: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """`current` less the fields that were applied and are not wanted any more."""
-    kept: dict[str, Any] = {}
-    for key, value in current.items():
-        if key in applied and key not in wanted:
-            if isinstance(value, dict) and isinstance(applied[key], dict):
-                rest = _without(value, applied[key], {})
-                if rest:
-                    kept[key] = rest
-        elif isinstance(value, dict) and isinstance(applied.get(key), dict) and isinstance(wanted.get(key), dict):
-            kept[key] = _without(value, applied[key], wanted[key])
-        else:
-            kept[key] = value
-    return kept
-
-
-def _merged(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(current)
-    for key, value in wanted.items():
-        old = result.get(key)
-        result[key] = _merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
-    return result
 
 
 def _merge_patch(current: Any, patch: Any) -> Any:
