@@ -203,6 +203,28 @@ async def test_without_a_free_stream_nothing_is_sent(kit, until):
     waiting.cancel()
 
 
+async def test_a_waiting_request_that_gives_up_leaves_its_turn_to_the_next(kit, until):
+    server = await kit.listener(answer=lambda data: None, max_streams=1)
+    connection = await kit.dial(server.listener.address)
+    first = asyncio.create_task(connection.exchange(b"first", timeout=20))
+    await until("the request", lambda: server.requests)
+    second, third = (asyncio.create_task(connection.exchange(data, timeout=20)) for data in (b"second", b"third"))
+    await until("both to wait", lambda: connection.in_flight == 3)
+    turn, give = connection._waiting[0], connection._give_turns
+
+    def give_and_cancel() -> None:
+        give()
+        if turn.done():  # its turn has come, and it has not used it yet
+            second.cancel()
+
+    connection._give_turns = give_and_cancel
+    conn, stream, _ = server.of("request")[0]
+    server.listener.send(conn, stream, b"done")
+    assert await first == b"done"
+    await until("the third", lambda: server.requests == [b"first", b"third"])
+    third.cancel()
+
+
 async def test_the_end_of_a_connection_ends_its_exchanges_at_once(kit, until):
     server = await kit.listener(answer=lambda data: None, max_streams=1)
     connection = await kit.dial(server.listener.address)

@@ -427,6 +427,20 @@ async def test_the_handler_can_abandon_an_answer_or_a_connection(kit, until):
     assert peer.end.reason_phrase == "enough"
 
 
+async def test_a_disconnected_connection_hands_over_nothing_more(kit, until):
+    server = await kit.listener(answer=lambda data: None)
+    server.request = lambda conn, stream, data: (
+        server.calls.append(("request", conn, stream, data)),
+        server.listener.disconnect(conn),
+    )
+    peer = await kit.peer(server.listener.address)
+    for count in range(5):  # in one datagram
+        peer.quic.send_stream_data(4 * count, b"%d" % count, end_stream=True)
+    peer.transmit()
+    await until("the end", lambda: peer.end)
+    assert [call[0] for call in server.calls] == ["opened", "request", "closed"]
+
+
 async def test_a_failing_handler_costs_its_own_connection_only(kit, until):
     def answer(data: bytes) -> tuple[bytes, ...]:
         if data == b"bug":

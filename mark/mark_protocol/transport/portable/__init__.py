@@ -1,9 +1,10 @@
 """The portable engine: QUIC in Python on aioquic. It runs everywhere, several times slower than a native one.
 
-quic.py         aioquic's connection held to our limits; all that touches its private parts
-udp.py          sockets, read in batches
-packets.py      replies that need no state: version negotiation, Retry, refusal
-connection.py   an accepted connection: requests in, answers out, deadlines and budgets (no socket, no clock)
-listener.py     the UDP socket of a server: admission, timers, transmission
-dialer.py       connections of a client
+quic.py           aioquic's connection held to our limits; all that touches its private parts
+udp.py            sockets, read in batches
+packets.py        replies that need no state: version negotiation, Retry, refusal
+configuration.py  what aioquic is told on either side
+connection.py     an accepted connection: requests in, answers out, deadlines and budgets (no socket, no clock)
+listener.py       the UDP socket of a server: admission, timers, transmission
+dialer.py         connections of a client
 """

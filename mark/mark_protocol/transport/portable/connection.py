@@ -209,13 +209,13 @@ class ServerConnection:
     def _events(self, now: float) -> None:
         while (event := self.quic.next_event()) is not None:
             match event:
-                case StreamDataReceived():
+                case StreamDataReceived() if not self.closed:
                     self._data(event.stream_id, event.data, event.end_stream, now)
-                case StreamReset():
+                case StreamReset() if not self.closed:
                     self._peer_reset(event.stream_id)
-                case StopSendingReceived():
+                case StopSendingReceived() if not self.closed:
                     self._peer_stopped(event.stream_id)
-                case HandshakeCompleted():
+                case HandshakeCompleted() if not self.closed:
                     self.opened = True
                     self._tell(self._shared.handler.opened, self.conn, self.peer, self.server_name)
                 case ConnectionIdIssued():

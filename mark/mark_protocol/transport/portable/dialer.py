@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
-import ssl
 from collections import deque
 from dataclasses import dataclass, field
 
-from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import (
     ConnectionTerminated,
     HandshakeCompleted,
@@ -20,8 +19,6 @@ from aioquic.quic.events import (
     StreamReset,
 )
 from aioquic.quic.packet import QuicErrorCode
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from mark_protocol.transport.port import (
     ALPN,
@@ -35,16 +32,17 @@ from mark_protocol.transport.port import (
     Untrusted,
 )
 from mark_protocol.transport.portable import udp
-from mark_protocol.transport.portable.packets import ID_LENGTH
+from mark_protocol.transport.portable.configuration import of_dialer
 from mark_protocol.transport.portable.quic import Quic
+
+logger = logging.getLogger(__name__)
 
 SILENCE = 5.0
 """Seconds without one datagram from the peer, while a request waits, after which the connection counts as dead."""
 
 _SHORTEST_TIMER = 0.001
-_CERTIFICATE_ALERTS = frozenset(
-    {42, 43, 44, 45, 46, 48}
-)  # RFC 8446 section 6.2: bad .. unknown certificate, unknown CA
+# TLS alerts, RFC 8446 section 6.2.
+_CERTIFICATE_ALERTS = frozenset({42, 43, 44, 45, 46, 48})
 _NO_APPLICATION_PROTOCOL = 120
 
 
@@ -73,7 +71,7 @@ class PortableConnection:
         self._remote = remote
         self._limits = limits
         self._name = name
-        self._quic = Quic(limits=limits, configuration=_configuration(server_name, trust, limits))
+        self._quic = Quic(limits=limits, configuration=of_dialer(server_name, trust, limits))
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._exchanges: dict[int, _Exchange] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -150,8 +148,11 @@ class PortableConnection:
             self._waiting.append(turn)
             try:
                 await turn
-            finally:
+            except BaseException:
                 self._waiting.remove(turn)
+                self._give_turns()  # whoever gives up does not keep the stream from the next
+                raise
+            self._waiting.remove(turn)
             if self._end is None and self._quic.free_streams:
                 return
 
@@ -204,6 +205,7 @@ class PortableConnection:
             self._ended(f"the network failed: {error.strerror or error}")
             return
         except Exception as error:  # input that the engine cannot digest costs this connection only
+            logger.exception("%s: the engine failed; the connection is dropped", self._name)
             self._ended(f"the engine failed with {type(error).__name__}")
             return
         self._transmit()
@@ -220,14 +222,17 @@ class PortableConnection:
                         self._ready.set_result(None)
         if (ending := self._quic.ending) is not None:
             self._terminated(ending)
-        elif self._waiting and self._quic.free_streams:
-            for turn in list(self._waiting)[: self._quic.free_streams]:
-                if not turn.done():
-                    turn.set_result(None)
+        else:
+            self._give_turns()
+
+    def _give_turns(self) -> None:
+        for turn in list(self._waiting)[: self._quic.free_streams]:
+            if not turn.done():
+                turn.set_result(None)
 
     def _terminated(self, event: ConnectionTerminated) -> None:
         self._transmit()  # if the end is ours, its reason still has to leave
-        alert = event.error_code - QuicErrorCode.CRYPTO_ERROR
+        alert = event.error_code - QuicErrorCode.CRYPTO_ERROR if event.frame_type is not None else None
         reason = event.reason_phrase or f"code {event.error_code:#x}"
         if alert in _CERTIFICATE_ALERTS:
             self._ended(f"the certificate is not trusted: {reason}", untrusted=True)
@@ -298,31 +303,6 @@ class PortableConnection:
         for turn in self._waiting:
             if not turn.done():
                 turn.set_result(None)
-
-
-def _configuration(server_name: str, trust: Trust, limits: Limits) -> QuicConfiguration:
-    return QuicConfiguration(
-        is_client=True,
-        alpn_protocols=[ALPN],
-        congestion_control_algorithm=limits.congestion,
-        connection_id_length=ID_LENGTH,
-        idle_timeout=limits.idle_timeout,
-        max_data=limits.connection_window,
-        max_stream_data=limits.stream_window,
-        max_datagram_size=limits.datagram_start,
-        server_name=server_name,
-        cadata=None if trust.insecure or trust.roots is None else _normalised(trust.roots),
-        verify_mode=ssl.CERT_NONE if trust.insecure else ssl.CERT_REQUIRED,
-    )
-
-
-def _normalised(roots: bytes) -> bytes:
-    """The same certificates as plain PEM: the engine stumbles over comments, CRLF and a missing last line end."""
-    try:
-        found = x509.load_pem_x509_certificates(roots)
-    except ValueError as error:
-        raise Untrusted(f"the given roots are not PEM certificates: {error}") from error
-    return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in found)
 
 
 async def dial(

@@ -19,7 +19,6 @@ from aioquic.quic.packet import QuicErrorCode, QuicHeader, QuicPacketType
 
 from mark_protocol.transport import certificates as certs
 from mark_protocol.transport.port import (
-    ALPN,
     CANCEL,
     CLOSE_REASON,
     Address,
@@ -31,6 +30,7 @@ from mark_protocol.transport.port import (
     TransportError,
 )
 from mark_protocol.transport.portable import packets, udp
+from mark_protocol.transport.portable.configuration import of_listener
 from mark_protocol.transport.portable.connection import ServerConnection, Shared
 from mark_protocol.transport.portable.packets import AddressProof, Proof
 from mark_protocol.transport.portable.quic import ENGINE, Quic
@@ -70,6 +70,8 @@ class PortableListener:
         self._flush_soon: asyncio.Handle | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._tick_at = math.inf
+        self._not_before = 0.0
+        self._coarse = min(limits.request_timeout, limits.handshake_timeout) / 20
         self._draining = False
         self._idle = asyncio.Event()
         self._last_said: dict[str, float] = {}
@@ -120,24 +122,8 @@ class PortableListener:
         """See `Listener.reload`. With several, SNI chooses; without a match the first is used."""
         if not certificates:
             raise TransportError("a listener needs a certificate")
-        configurations = []
-        for certificate in certificates:
-            parsed = certs.parse(certificate)
-            configuration = QuicConfiguration(
-                is_client=False,
-                alpn_protocols=[ALPN],
-                congestion_control_algorithm=self._limits.congestion,
-                connection_id_length=packets.ID_LENGTH,
-                idle_timeout=self._limits.idle_timeout,
-                max_data=self._limits.connection_window,
-                max_stream_data=self._limits.stream_window,
-                max_datagram_size=self._limits.datagram_start,
-                certificate=parsed.leaf,
-                certificate_chain=list(parsed.rest),
-                private_key=parsed.key,
-            )
-            configurations.append((parsed.names, configuration))
-        self._configurations = configurations
+        parsed = [certs.parse(certificate) for certificate in certificates]
+        self._configurations = [(one.names, of_listener(one, self._limits)) for one in parsed]
 
     def drain(self) -> None:
         """See `Listener.drain`."""
@@ -317,7 +303,8 @@ class PortableListener:
         self.flush()
 
     def _tick_by(self, at: float) -> None:
-        """See to it that the deadlines are looked at by then, and not much later."""
+        """See to it that the deadlines are looked at by then, or a little later: a look goes over all connections."""
+        at = max(at, self._not_before)
         if at >= self._tick_at:
             return
         if self._tick is not None:
@@ -328,6 +315,7 @@ class PortableListener:
     def _ticked(self) -> None:
         self._tick, self._tick_at = None, math.inf
         now = self._loop.time()
+        self._not_before = now + self._coarse
         due = [connection for connection in self._connections.values() if connection.next_tick() <= now]
         for connection in due:
             self._guard(connection, connection.tick, now)
@@ -371,18 +359,17 @@ class PortableListener:
             return call(*args, **kwargs)
         except Exception as error:
             self._count["panics"] += 1
-            self._say(
-                "panic", "connection dropped: the engine failed with %s", type(error).__name__, peer=connection.peer
-            )
-            logger.debug("the engine failed", exc_info=True)
+            name = type(error).__name__
+            self._say("panic", "connection dropped: the engine failed with %s", name, peer=connection.peer, bug=error)
             self._forget(connection, "internal error")
             return None
 
-    def _say(self, kind: str, message: str, *args: object, peer: Address) -> None:
+    def _say(self, kind: str, message: str, *args: object, peer: Address, bug: Exception | None = None) -> None:
         now = self._loop.time()
         if now - self._last_said.get(kind, -math.inf) >= QUIET:
             self._last_said[kind] = now
-            logger.info(message + " (from %s; more of the kind is counted only)", *args, peer.host)
+            level = logging.INFO if bug is None else logging.ERROR
+            logger.log(level, message + " (from %s; more of the kind is counted only)", *args, peer.host, exc_info=bug)
 
     def _end(self, code: int, reason: str) -> None:
         for connection in list(self._connections.values()):
