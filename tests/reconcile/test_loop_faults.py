@@ -1,0 +1,256 @@
+"""The loop when things go wrong: crashes, conflicts, refusals, a server that is busy or gone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from demarkus_operator.cluster.port import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    PortError,
+    Refused,
+    TryLater,
+)
+from demarkus_operator.plan.names import UniverseNames
+from demarkus_operator.plan.objects import Ref
+from demarkus_operator.reconcile.loop import PATIENCE
+from demarkus_operator.reconcile.universe import universe_ref
+from demarkus_operator.reconcile.world import world_ref
+from tests.reconcile.acme import Acme, a_settled, a_universe, a_world, an_example, shape
+from tests.reconcile.memory import READS, Crash, MemoryPort
+
+HANDBOOK = world_ref("acme", "handbook")
+ACME = universe_ref("acme", "acme")
+
+
+async def a_run_with(acme: Acme, fault: Any) -> None:
+    """Creates the example while a fault is in force: passes as the queue would make them, until it is over."""
+    acme.port.before = fault
+    for manifest in an_example():
+        acme.port.put(manifest)
+    for _ in range(3):
+        await acme.one_pass()
+
+
+def life(acme: Acme) -> list[Any]:
+    """Steps in a universe's life, each with writes of the operator behind it."""
+
+    def world_changes() -> None:
+        acme.port.put(a_world("packages", reads="public"))  # its token goes
+
+    def world_goes() -> None:
+        acme.port.remove(HANDBOOK)
+
+    def universe_changes() -> None:
+        acme.port.put(a_universe(broker={"replicas": 1}))
+
+    return [lambda: [acme.port.put(m) for m in an_example()], world_changes, world_goes, universe_changes]
+
+
+class Death:
+    """Ends the process after the n-th write; on the way, no Secret may change after it was made."""
+
+    def __init__(self, port: MemoryPort, *, after: int) -> None:
+        self.left = after
+        self._port = port
+        self._seen: dict[Ref, Any] = {}
+
+    def __call__(self, verb: str, ref: Ref | None) -> None:
+        for known, data in self._port.secrets().items():
+            if not known.name.endswith("-tokens"):  # hashes of the tokens that the spec names
+                assert self._seen.setdefault(known, data) == data, f"{known} changed"
+        if verb not in READS:
+            self.left -= 1
+            if self.left == 0:
+                raise Crash
+
+
+async def test_crash_after_any_write_leads_to_the_same_end() -> None:
+    """Die after the n-th write, for every n, and start again: the same objects."""
+    reference = Acme()
+    for step in life(reference):
+        step()
+        await reference.converge()
+    total = len(reference.port.writes)
+    assert total > 30
+    for n in range(1, total + 1):
+        acme = Acme()
+        death = Death(acme.port, after=n)
+        acme.port.after = death
+        for step in life(acme):
+            step()
+            try:
+                await acme.converge()
+            except Crash:
+                await acme.converge()
+        assert death.left <= 0, f"only {n - death.left} writes happened"
+        assert shape(acme) == shape(reference), f"crash after write {n}"
+
+
+@pytest.mark.parametrize("verb", ["create", "apply", "patch_status", "delete"])
+async def test_conflict_on_each_write_once(acme: Acme, verb: str) -> None:
+    refused: set[Ref | None] = set()
+
+    def fault(called: str, ref: Ref | None) -> None:
+        if called == verb and ref not in refused:
+            refused.add(ref)
+            raise AlreadyExists("409") if verb == "create" and ref in acme.port.objects else Conflict("409")
+
+    await a_run_with(acme, fault)
+    await acme.converge()
+    acme.port.put(a_world("packages"))
+    await acme.converge()
+    assert refused
+    assert shape(acme) == shape(await a_settled(Acme(), [*an_example()[:2], a_world("packages")])) | {
+        ref: value for ref, value in shape(acme).items() if ref.name == "packages-token-importer"
+    }
+
+
+@pytest.mark.parametrize(
+    "error", [TryLater("429", delay=1), TryLater("503"), Forbidden("403"), Invalid("422")], ids=str
+)
+@pytest.mark.parametrize("verb", ["get", "list", "create", "apply", "patch_status"])
+async def test_a_failing_verb_leaves_nothing_behind(acme: Acme, verb: str, error: PortError) -> None:
+    def fault(called: str, ref: Ref | None) -> None:
+        # The listing of the test's own passes is not the operator's.
+        if called == verb and not (verb == "list" and asyncio.current_task() is passes):
+            raise error
+
+    passes = asyncio.current_task()
+    await a_run_with(acme, fault)
+    acme.port.before = lambda verb, ref: None
+    await acme.converge()
+    assert shape(acme) == shape(await a_settled(Acme()))
+
+
+async def test_a_write_that_happened_although_it_failed_is_found(acme: Acme) -> None:
+    """A connection that breaks after the API server did its work."""
+    broken: set[tuple[str, Ref | None]] = set()
+
+    def fault(verb: str, ref: Ref | None) -> None:
+        if verb not in READS and (verb, ref) not in broken:
+            broken.add((verb, ref))
+            raise TryLater("connection reset")
+
+    acme.port.after = fault
+    for manifest in an_example():
+        acme.port.put(manifest)
+    for _ in range(40):
+        await acme.one_pass()
+    await acme.converge()
+    assert shape(acme) == shape(await a_settled(Acme()))
+
+
+async def test_a_refusal_by_the_cluster_is_told_in_the_status(acme: Acme) -> None:
+    def quota(verb: str, ref: Ref | None) -> None:
+        if verb == "apply" and ref and ref.kind == "PersistentVolumeClaim" and ref.name.startswith("handbook"):
+            raise Forbidden(f"apply {ref}: 403 Forbidden: exceeded quota: storage")
+
+    acme.port.before = quota
+    await a_settled_but_for_failures(acme)
+    condition = acme.condition(HANDBOOK, "Reconciled")
+    assert (condition["status"], condition["reason"]) == ("False", "Refused")
+    assert "exceeded quota: storage" in condition["message"]
+    assert acme.condition(HANDBOOK)["status"] == "False"
+    assert acme.condition(world_ref("acme", "packages"), "Reconciled")["status"] == "True"
+
+
+async def a_settled_but_for_failures(acme: Acme) -> None:
+    for manifest in an_example():
+        acme.port.put(manifest)
+    for _ in range(4):
+        await acme.one_pass()
+
+
+async def test_a_refusal_is_written_once_and_cleared(acme: Acme) -> None:
+    def webhook(verb: str, ref: Ref | None) -> None:
+        if verb == "apply":
+            raise Invalid("apply: 422 Invalid: not today")
+
+    acme.port.put(a_world(universe=None))
+    acme.port.before = webhook
+    for _ in range(3):
+        with pytest.raises(Invalid):
+            await acme.go(HANDBOOK)
+    assert [verb for verb, _ in acme.port.writes].count("patch_status") == 1
+    acme.port.before = lambda verb, ref: None
+    await acme.converge()
+    assert acme.condition(HANDBOOK, "Reconciled")["status"] == "True"
+
+
+async def test_what_passes_by_itself_is_told_only_when_it_lasts(acme: Acme) -> None:
+    def busy(verb: str, ref: Ref | None) -> None:
+        if verb == "apply":
+            raise TryLater("apply: 500: webhook timed out")
+
+    acme.port.put(a_world(universe=None))
+    acme.port.before = busy
+    for attempt in range(1, PATIENCE + 1):
+        assert "status" not in acme.port.objects[HANDBOOK]
+        with pytest.raises(TryLater):
+            await acme.go(HANDBOOK, attempt=attempt)
+    assert acme.condition(HANDBOOK, "Reconciled")["reason"] == "TryLater"
+    assert "webhook timed out" in acme.condition(HANDBOOK, "Reconciled")["message"]
+
+
+async def test_a_bug_is_told_without_details(acme: Acme) -> None:
+    def bug(verb: str, ref: Ref | None) -> None:
+        if verb == "apply":
+            raise RuntimeError("token 1234 of somebody")
+
+    acme.port.put(a_world(universe=None))
+    acme.port.before = bug
+    with pytest.raises(RuntimeError):
+        await acme.go(HANDBOOK)
+    condition = acme.condition(HANDBOOK, "Reconciled")
+    assert condition["reason"] == "InternalError"
+    assert "1234" not in condition["message"]
+
+
+async def test_a_missing_namespace_is_told(acme: Acme) -> None:
+    acme.port.remove(Ref("v1", "Namespace", "", "demarkus-system"))
+    acme.port.put(a_world(universe=None))
+    with pytest.raises(NotFound):
+        await acme.go(HANDBOOK)
+    assert "demarkus-system" in acme.condition(HANDBOOK, "Reconciled")["message"]
+
+
+async def test_nothing_is_made_in_a_terminating_namespace(acme: Acme) -> None:
+    acme.port.namespace("acme", terminating=True)
+    acme.port.put(a_world(universe=None))
+    with pytest.raises(Refused):
+        await acme.go(HANDBOOK)
+    assert acme.children("handbook") == {"World/handbook"}
+
+
+async def test_a_stale_read_does_not_undo_a_newer_binding(acme: Acme) -> None:
+    """The record is written on top of what was read; two Universes' goes at once can't lose a name."""
+    await a_settled(acme)
+    record = UniverseNames("acme", "acme").record
+    acme.port.put(a_world("third"))
+    await acme.go(world_ref("acme", "third"))
+
+    def another_writer(verb: str, ref: Ref | None) -> None:
+        if (verb, ref) == ("apply", record):
+            acme.port.before = lambda verb, ref: None
+            bindings = json.loads(acme.port.objects[record]["data"]["bindings.json"])
+            bindings["fourth"] = {"namespace": "acme", "history": "f" * 32}
+            acme.port.edit(record, "data", "bindings.json", value=json.dumps(bindings))
+
+    acme.port.before = another_writer
+    with pytest.raises(Conflict):
+        await acme.go(ACME)
+    await acme.converge()
+    assert set(json.loads(acme.port.objects[record]["data"]["bindings.json"])) == {
+        "handbook",
+        "packages",
+        "third",
+        "fourth",
+    }
