@@ -10,6 +10,7 @@ import pytest
 
 from mark_protocol.client.client import ATTEMPTS, MarkClient, OutcomeUnknown, Unreachable
 from mark_protocol.client.pool import Pool
+from mark_protocol.client.settle import settle
 from mark_protocol.request import Request, Verb, parse_request
 from mark_protocol.response import Response, encode_response
 from mark_protocol.transport.port import Limits, NotSent, Trust, Unanswered
@@ -261,3 +262,64 @@ async def test_pooled_connections_outlive_the_servers_idle_timeout(kit, a_pool):
     await asyncio.sleep(1.5)
     await pool.exchange(b"two", timeout=20)
     assert len(server.of("opened")) == 1
+
+
+def a_document(*versions: tuple[dict[str, str], bytes], archived: bool = False):
+    """An answer function: FETCH of a version or the document; everything else is left without a response."""
+
+    def answer(data: bytes) -> tuple[bytes, ...]:
+        request = parse_request(data)
+        if request.verb is not Verb.FETCH:
+            return ()
+        number = int(request.path.rpartition("/v")[2]) if "/v" in request.path else len(versions)
+        if archived and "/v" not in request.path:
+            response = Response.error("archived", "archived")
+        elif 1 <= number <= len(versions):
+            response = Response("ok", *versions[number - 1])
+        else:
+            response = Response.error("not-found", "not found")
+        return (encode_response(response),)
+
+    return answer
+
+
+FIRST = ({"title": "Tea"}, b"# Tea")
+
+
+@pytest.mark.parametrize(
+    ("write", "there", "done"),
+    [
+        (Request(Verb.PUBLISH, "/tea.md", {"expected-version": "0", "title": "Tea"}, b"# Tea"), [FIRST], True),
+        (Request(Verb.PUBLISH, "/tea.md", {"expected-version": "0"}, b"# Tea"), [FIRST], True),
+        (Request(Verb.PUBLISH, "/tea.md", {"expected-version": "0", "title": "Mate"}, b"# Tea"), [FIRST], False),
+        (Request(Verb.PUBLISH, "/tea.md", {"expected-version": "0"}, b"# Mate"), [FIRST], False),
+        (Request(Verb.PUBLISH, "/tea.md", {"expected-version": "1"}, b"# Tea"), [FIRST], False),
+        (
+            Request(Verb.PUBLISH, "/tea.md", {"expected-version": "0", "tags": "a, b"}, b"x"),
+            [({"tags": "a,b"}, b"x")],
+            True,
+        ),
+        (Request(Verb.PUBLISH, "/tea.md", {}, b"# Tea"), [FIRST], None),
+        (Request(Verb.PUBLISH, "/tea.md", {"expected-version": "0"}), [FIRST], None),
+        (Request(Verb.APPEND, "/tea.md", {"expected-version": "1"}, b"more"), [FIRST, ({}, b"# Tea\nmore")], True),
+        (Request(Verb.APPEND, "/tea.md", {"expected-version": "1"}, b"more"), [FIRST, ({}, b"# Teamore")], False),
+        (Request(Verb.APPEND, "/tea.md", {"expected-version": "1"}, b"more"), [FIRST], False),
+        (Request(Verb.ARCHIVE, "/tea.md"), [FIRST], False),
+    ],
+)
+async def test_a_lost_write_is_settled_by_looking(kit, a_pool, write, there, done):
+    server = await kit.listener(answer=a_document(*there))
+    assert await settle(MarkClient(a_pool(server.listener.address), auth="secret"), write) is done
+    assert all(parse_request(data).metadata["auth"] == "secret" for data in server.requests)
+
+
+async def test_a_lost_archive_is_settled_by_looking(kit, a_pool):
+    server = await kit.listener(answer=a_document(FIRST, archived=True))
+    assert await settle(MarkClient(a_pool(server.listener.address)), Request(Verb.ARCHIVE, "/tea.md")) is True
+
+
+async def test_what_may_not_be_read_can_not_be_settled(kit, a_pool):
+    refusal = encode_response(Response.error("unauthorized", "authentication required"))
+    server = await kit.listener(answer=lambda data: (refusal,))
+    write = Request(Verb.PUBLISH, "/tea.md", {"expected-version": "0"}, b"x")
+    assert await settle(MarkClient(a_pool(server.listener.address)), write) is None

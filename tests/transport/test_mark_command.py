@@ -233,4 +233,13 @@ async def test_a_write_without_an_answer_says_what_to_do(kit, world, mark):
     assert ran.code == 1
     assert "outcome unknown" in ran.err
     assert "look at the document before writing again" in ran.err
-    assert len(silent.requests) == 1
+    assert [parse_request(data).verb for data in silent.requests] == [Verb.PUBLISH]
+
+
+async def test_a_write_without_an_answer_is_looked_up(kit, world, mark):
+    there = encode_response(Response("ok", {}, b"x"))
+    lossy = await kit.listener(answer=lambda data: (there,) if data.startswith(b"FETCH /a.md/v1\n") else ())
+    url = f"mark://localhost:{lossy.listener.address.port}/a.md"
+    ran = await mark("publish", url, "--body", "x", "--expect", "0")
+    assert ran.code == 1
+    assert "a look at the server says: it was done" in ran.err

@@ -13,6 +13,7 @@ import click
 
 from mark_protocol.client.client import ClientError, MarkClient, OutcomeUnknown
 from mark_protocol.client.pool import Pool
+from mark_protocol.client.settle import settle
 from mark_protocol.request import Request
 from mark_protocol.response import Response
 from mark_protocol.transport.port import Trust
@@ -37,7 +38,7 @@ class Server:
         try:
             return asyncio.run(self._request(request))
         except OutcomeUnknown as error:
-            raise click.ClickException(f"{error}\nlook at the document before writing again") from error
+            raise click.ClickException(str(error)) from error
         except ClientError as error:
             raise click.ClickException(str(error)) from error
         except ValueError as error:
@@ -45,10 +46,23 @@ class Server:
 
     async def _request(self, request: Request) -> Response:
         pool = Pool([self.address], server_name=self.url.server_name, trust=self.trust, size=1)
+        client = MarkClient(pool, auth=self.token, timeout=self.timeout)
         try:
-            return await MarkClient(pool, auth=self.token, timeout=self.timeout).request(request)
+            return await client.request(request)
+        except OutcomeUnknown as error:
+            raise OutcomeUnknown(f"{error}\n{await _what_is_there(client, request)}") from error
         finally:
             await pool.close()
+
+
+async def _what_is_there(client: MarkClient, write: Request) -> str:
+    try:
+        done = await settle(client, write)
+    except ClientError:
+        done = None
+    if done is None:
+        return "look at the document before writing again"
+    return "a look at the server says: it was done" if done else "a look at the server says: it was not done so far"
 
 
 class _URL(click.ParamType[MarkURL]):
