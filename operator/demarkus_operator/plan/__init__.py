@@ -11,6 +11,7 @@ refusal      why a plan changes nothing
 secret_data  reading Secrets and the keys in them
 membership   whether a Universe admits a World
 record       the Universe's record: which name belongs to which World
+home         what surrounds a World: authority, grant keys, whether it may serve
 children/    one module a child object
 world        plan of a World
 universe     plan of a Universe

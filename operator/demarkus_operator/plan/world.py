@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from demarkus_operator.api.check import problems
 from demarkus_operator.api.conditions import Condition, ConditionType, Reason
-from demarkus_operator.api.universe import UniverseSpec
 from demarkus_operator.api.world import WorldSpec
-from demarkus_operator.plan import labels, membership, record, secret_data
+from demarkus_operator.plan import membership, record, secret_data
 from demarkus_operator.plan.children import (
     service_account,
     world_claim,
@@ -26,7 +24,8 @@ from demarkus_operator.plan.children import (
     world_services,
     world_stateful_set,
 )
-from demarkus_operator.plan.names import UniverseNames, WorldNames, world_server_name
+from demarkus_operator.plan.home import Home, home_of, home_reads
+from demarkus_operator.plan.names import WorldNames, world_server_name
 from demarkus_operator.plan.objects import Generate, Manifest, Observed, Plan, Ref, Remove
 from demarkus_operator.plan.owner import Owner
 from demarkus_operator.plan.refusal import Refusal, unmet
@@ -46,7 +45,7 @@ def world_reads(world: Manifest, site: Site) -> tuple[Ref, ...]:
     names = _names(world)
     reads = [
         *_children(names, _tokens_now_and_before(world)),
-        *_surroundings(world, names, site),
+        *home_reads(world, site),
     ]
     return tuple(dict.fromkeys(reads))
 
@@ -72,17 +71,17 @@ def _plan(
         own.append(names.authority(site.operator_namespace))
     owner.claim_names(own, observed)
 
-    home = _without_universe(names, observed, site) if universe is None else _home(world, universe, observed, site)
+    home = home_of(world, observed, site)
     generate = list(_to_generate(owner, names, spec, home, observed, site))
     if generate:
-        return Plan(generate=tuple(generate), conditions=home.conditions(None), status=status, requeue=LOOK_AGAIN)
+        return Plan(generate=tuple(generate), conditions=_conditions(home, None), status=status, requeue=LOOK_AGAIN)
 
     identity_secret = _there(observed, names.identity)
     identity = world_config.Identity(
         history=secret_data.identifier(identity_secret, "history"),
         incarnation=secret_data.identifier(identity_secret, "incarnation"),
     )
-    if home.authority is not None and home.taken_in:
+    if home.authority is not None and home.waiting_for is None:
         ca_certificate, _ = secret_data.authority(home.authority)
         secret_data.check_certificate(_there(observed, names.certificate), ca_certificate, now)
 
@@ -102,7 +101,7 @@ def _plan(
     ]
     if spec.store.volume is not None:
         apply.append(world_claim.claim(owner, names, spec.store.volume, observed.get(names.claim)))
-    if home.taken_in:
+    if home.waiting_for is None:
         apply.append(
             world_stateful_set.stateful_set(
                 owner,
@@ -111,7 +110,7 @@ def _plan(
                 config_hash=world_config.restart_hash(document),
             )
         )
-    conditions = home.conditions(observed.get(names.stateful_set))
+    conditions = _conditions(home, observed.get(names.stateful_set))
     return Plan(
         apply=tuple(apply),
         remove=tuple(_removed_tokens(world, owner, names, {token.name for token in tokens}, observed)),
@@ -127,102 +126,26 @@ def _plan(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Home:
-    """What surrounds a World: who signs its certificate, whose grants it takes, and whether it may serve."""
-
-    authority: Manifest | None
-    grant_keys: Manifest | None = None
-    version: str | None = None
-    waiting_for: str | None = None
-    gone: str | None = None
-
-    @property
-    def taken_in(self) -> bool:
-        return self.waiting_for is None
-
-    def conditions(self, stateful_set: Manifest | None) -> tuple[Condition, ...]:
-        """`Ready` and `Reconciled` of a World that is not refused."""
-        if self.waiting_for is not None:
-            return unmet(Reason.WAITING_FOR_UNIVERSE, self.waiting_for)
-        reconciled = Condition(type=ConditionType.RECONCILED, status=True, reason=Reason.APPLIED)
-        return (_ready(stateful_set, self.gone), reconciled)
+def _conditions(home: Home, stateful_set: Manifest | None) -> tuple[Condition, ...]:
+    """`Ready` and `Reconciled` of a World that is not refused."""
+    if home.waiting_for is not None:
+        return unmet(Reason.WAITING_FOR_UNIVERSE, home.waiting_for)
+    reconciled = Condition(type=ConditionType.RECONCILED, status=True, reason=Reason.APPLIED)
+    return (_ready(stateful_set, home.universe_gone), reconciled)
 
 
-def _ready(stateful_set: Manifest | None, gone: str | None) -> Condition:
+def _ready(stateful_set: Manifest | None, universe_gone: str | None) -> Condition:
     ready = 0 if stateful_set is None else (stateful_set.get("status") or {}).get("readyReplicas") or 0
     if not ready:
         message = "the server's pod is not ready yet"
         return Condition(type=ConditionType.READY, status=False, reason=Reason.STARTING, message=message)
-    if gone is not None:
-        return Condition(type=ConditionType.READY, status=True, reason=Reason.UNIVERSE_GONE, message=gone)
+    if universe_gone is not None:
+        return Condition(type=ConditionType.READY, status=True, reason=Reason.UNIVERSE_GONE, message=universe_gone)
     return Condition(type=ConditionType.READY, status=True, reason=Reason.SERVING)
 
 
-def _without_universe(names: WorldNames, observed: Observed, site: Site) -> _Home:
-    return _Home(authority=observed.get(names.authority(site.operator_namespace)))
-
-
-def _home(world: Manifest, universe: tuple[str, str], observed: Observed, site: Site) -> _Home:
-    """What the Universe has for this World. Raises Refusal if it does not want it."""
-    names = UniverseNames(*universe)
-    seen = observed.get(names.universe)
-    kept = observed.get(names.record)
-    if seen is not None:
-        _check_admitted(world, universe, seen, observed)
-    binding = record.bindings_of(kept).get(world["metadata"]["name"])
-    if binding is not None:
-        _check_name(world, universe, binding, observed)
-    home = _Home(
-        authority=observed.get(names.authority(site.operator_namespace)),
-        grant_keys=observed.get(names.keys),
-        version=((seen or {}).get("spec") or {}).get("version") or record.version_of(kept),
-        gone=f"{names.universe} was deleted; no gateway leads here" if seen is None else None,
-    )
-    if seen is None and binding is None:
-        waiting_for = f"{names.universe} does not exist; create it, or correct spec.universeRef"
-    elif binding is None or home.authority is None or home.grant_keys is None:
-        waiting_for = f"{names.universe} has not taken this World in yet"
-    else:
-        return home
-    return _Home(authority=home.authority, grant_keys=home.grant_keys, version=home.version, waiting_for=waiting_for)
-
-
-def _check_admitted(world: Manifest, universe: tuple[str, str], seen: Manifest, observed: Observed) -> None:
-    if problems(seen):
-        return  # its own condition says so; a World that runs is not stopped for it
-    namespace = world["metadata"]["namespace"]
-    spec = UniverseSpec.model_validate(seen["spec"])
-    if not membership.admits(spec, universe[0], namespace, observed.get(_namespace(namespace))):
-        raise Refusal(
-            Reason.NAMESPACE_NOT_ALLOWED,
-            f"Universe {universe[0]}/{universe[1]} does not admit Worlds of namespace {namespace}; its owner can "
-            "select the namespace in spec.worlds.allowedNamespaces",
-        )
-
-
-def _check_name(world: Manifest, universe: tuple[str, str], binding: record.Binding, observed: Observed) -> None:
-    names = _names(world)
-    secret = observed.get(names.identity)
-    history = None if secret is None else secret_data.identifier(secret, "history")
-    if binding.fits(names.namespace, history):
-        return
-    place = f"in Universe {universe[0]}/{universe[1]} the name {names.name} belongs to"
-    release = f"let the Universe's owner annotate it with {labels.RELEASE_NAME}={names.name}"
-    if binding.namespace != names.namespace:
-        raise Refusal(
-            Reason.NAME_TAKEN,
-            f"{place} World {binding.namespace}/{names.name}; choose another name, or once that World is gone "
-            f"{release}",
-        )
-    raise Refusal(
-        Reason.NAME_TAKEN,
-        f"{place} history {binding.history}, and {names.identity} says {history}; restore that Secret, or {release}",
-    )
-
-
 def _to_generate(
-    owner: Owner, names: WorldNames, spec: WorldSpec, home: _Home, observed: Observed, site: Site
+    owner: Owner, names: WorldNames, spec: WorldSpec, home: Home, observed: Observed, site: Site
 ) -> Iterable[Generate]:
     """What has to be made and is not there yet. A certificate comes in the round after its authority."""
     if observed.get(names.identity) is None:
@@ -233,7 +156,7 @@ def _to_generate(
     if home.authority is None:
         if spec.universe_ref is None:
             yield world_secrets.authority(owner, names, site)
-    elif home.taken_in and observed.get(names.certificate) is None:
+    elif home.waiting_for is None and observed.get(names.certificate) is None:
         yield world_secrets.certificate(owner, names, site, *secret_data.authority(home.authority))
 
 
@@ -291,10 +214,6 @@ def _names(world: Manifest) -> WorldNames:
     return WorldNames(world["metadata"]["namespace"], world["metadata"]["name"])
 
 
-def _namespace(name: str) -> Ref:
-    return Ref("v1", "Namespace", "", name)
-
-
 def _there(observed: Observed, ref: Ref) -> Manifest:
     """An object that was generated in an earlier round."""
     found = observed.get(ref)
@@ -330,12 +249,3 @@ def _children(names: WorldNames, tokens: Iterable[str]) -> tuple[Ref, ...]:
         names.claim,
         names.stateful_set,
     )
-
-
-def _surroundings(world: Manifest, names: WorldNames, site: Site) -> tuple[Ref, ...]:
-    universe = membership.universe_of(world)
-    if universe is None:
-        return (names.authority(site.operator_namespace),)
-    other = UniverseNames(*universe)
-    reads = (other.universe, other.record, other.authority(site.operator_namespace), other.keys)
-    return reads if universe[0] == names.namespace else (*reads, _namespace(names.namespace))
