@@ -30,11 +30,17 @@ _KEY_DEFAULTS = {"protocol": "TCP"}
 
 
 def difference(live: Manifest, desired: Manifest) -> str | None:
-    """The first place where an apply of `desired` would change `live`, as a path; None when it would change nothing."""
-    fields = _owned(live)
+    """Where an apply of `desired` would change `live`, as the path of the first place; None when it would not."""
     body = {k: v for k, v in desired.items() if k not in _NAMES}
     body["metadata"] = {k: v for k, v in desired["metadata"].items() if k not in _GUARDS}
-    return next(_walk(body, _everything(live, body) if fields is None else fields, live, ""), None)
+    fields = _owned(live)
+    if fields is None:
+        fields = _everything(live, body)
+    elif not fields:
+        return "nothing of it is ours"
+    if not body["metadata"] and "f:metadata" not in fields:
+        del body["metadata"]
+    return next(_walk(body, fields, live, ""), None)
 
 
 def _owned(live: Manifest) -> Fields | None:
@@ -57,6 +63,8 @@ def _everything(live: Manifest, body: Mapping[str, Any]) -> Fields:
 
     ours = {k: v for k, v in live.items() if k not in _NAMES and (k != "status" or k in body)}
     ours["metadata"] = {k: v for k, v in live["metadata"].items() if k not in _GUARDS | _FILLED_IN}
+    if not ours["metadata"]:
+        del ours["metadata"]
     return fields(ours)
 
 

@@ -19,20 +19,21 @@ LONGEST_RETRY = 300.0
 MAX_KEYS = 100_000
 
 
-def retry_delay(failures: int, chance: float) -> float:
+def retry_delay(failures: int, chance: float, *, first: float = FIRST_RETRY, longest: float = LONGEST_RETRY) -> float:
     """Seconds until a key that failed so many times in a row is tried again: doubled each time, and up to half more.
 
     `chance` in [0, 1) spreads keys that failed together.
     """
-    base: float = FIRST_RETRY * 2 ** min(failures - 1, 20)
-    return min(LONGEST_RETRY, base * (1 + chance / 2))
+    base: float = first * 2 ** min(failures - 1, 20)
+    return min(longest, base * (1 + chance / 2))
 
 
 class Schedule(Generic[Key]):
     """The line, the times and the failures of all keys. Times are seconds of any clock that never goes back."""
 
-    def __init__(self, *, chance: Callable[[], float], limit: int = MAX_KEYS) -> None:
+    def __init__(self, *, chance: Callable[[], float], limit: int = MAX_KEYS, first_retry: float = FIRST_RETRY) -> None:
         self._chance = chance
+        self._first_retry = first_retry
         self._limit = limit
         self._line: deque[Key] = deque()
         self._since: dict[Key, float] = {}  # the keys in line, and when they came
@@ -75,7 +76,8 @@ class Schedule(Generic[Key]):
             return None
         key = self._line.popleft()
         del self._since[key]
-        self._at.pop(key, None)
+        if self._at.pop(key, None) is not None:
+            self._tidy()
         self._running.add(key)
         return key
 
@@ -87,7 +89,7 @@ class Schedule(Generic[Key]):
     def failed(self, key: Key, now: float, *, not_before: float = 0.0) -> float:
         """The work on a key failed; it is tried again after the returned seconds, at the earliest `not_before`."""
         self._failures[key] = self.failures(key) + 1
-        delay = max(retry_delay(self._failures[key], self._chance()), not_before)
+        delay = max(retry_delay(self._failures[key], self._chance(), first=self._first_retry), not_before)
         self._ended(key, now, delay)
         return delay
 
