@@ -55,6 +55,24 @@ async def test_unreadable_first_packets_are_not_remembered(kit, udp_socket, unti
     assert not server.listener._routes
 
 
+async def test_another_quic_version_is_told_which_ones_there_are(kit, udp_socket, until):
+    server = await kit.listener()
+
+    def first(version: int, size: int = 1200) -> bytes:
+        return (b"\xc0" + version.to_bytes(4, "big") + b"\x04them\x02us").ljust(size, b"\xff")
+
+    for unanswered in (first(0), first(0x0A0A0A0A, 1199), first(1)):
+        udp_socket.sendto(unanswered, server.listener.address)
+    udp_socket.sendto(first(0x0A0A0A0A), server.listener.address)
+    await until("all to be read", lambda: server.listener.stats().dropped == 4)
+    reply = udp_socket.recv(2000)
+    assert reply[0] & 0x80
+    assert reply[1:14] == b"\0\0\0\0" + b"\x02us" + b"\x04them" + b"\0"  # version 0, and the IDs turned round
+    assert b"\0\0\0\1" in reply[13:]
+    with pytest.raises(BlockingIOError):
+        udp_socket.recv(2000)
+
+
 async def test_answers_wait_outside_the_engine_and_are_not_copied(kit, until):
     body = bytes(4 * MIB)
     server = await kit.listener(answer=lambda data: (b"head", body), send_budget=300_000, stream_window=200_000)

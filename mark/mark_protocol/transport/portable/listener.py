@@ -170,16 +170,13 @@ class PortableListener:
     def _first(self, datagram: bytes, sender: udp.SocketAddress, now: float) -> ServerConnection | None:
         """Admit a client's first datagram, or deal with it here."""
         peer = udp.address_of(sender)
-        header = packets.first_header(datagram)
-        if header is None or header.packet_type is QuicPacketType.VERSION_NEGOTIATION:
-            self._drop(peer)
-            return None
         configuration = self._configurations[0][1]
-        if header.version not in configuration.supported_versions:
+        if (negotiation := packets.other_versions(datagram, configuration.supported_versions)) is not None:
             self._drop(peer)
-            self._reply(packets.other_versions(header, configuration.supported_versions), sender)
+            self._reply(negotiation, sender)
             return None
-        if header.packet_type is not QuicPacketType.INITIAL:
+        header = packets.first_header(datagram)
+        if header is None or header.packet_type is not QuicPacketType.INITIAL:
             self._drop(peer)
             return None
         # A token that is not ours may be an old one of whoever had this address: no proof, and no offence.

@@ -49,10 +49,20 @@ def first_header(datagram: bytes) -> QuicHeader | None:
         return None
 
 
-def other_versions(header: QuicHeader, supported: list[int]) -> bytes:
-    """Version Negotiation (RFC 9000 section 17.2.1)."""
+def other_versions(datagram: bytes, supported: list[int]) -> bytes | None:
+    """Version Negotiation for a first datagram of a version that is not supported (RFC 9000 section 6.1); else None.
+
+    Only what all versions have in common is read (RFC 8999).
+    """
+    if len(datagram) < SMALLEST_FIRST_DATAGRAM or not datagram[0] & 0x80:
+        return None
+    version = int.from_bytes(datagram[1:5], "big")
+    if not version or version in supported:  # 0 is a Version Negotiation itself, and must not be answered by one
+        return None
+    end = 6 + datagram[5]
+    source = datagram[end + 1 : end + 1 + datagram[end]]
     return encode_quic_version_negotiation(
-        source_cid=header.destination_cid, destination_cid=header.source_cid, supported_versions=supported
+        source_cid=datagram[6:end], destination_cid=source, supported_versions=supported
     )
 
 
