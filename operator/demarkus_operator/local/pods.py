@@ -17,6 +17,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,7 @@ from demarkus_operator.local.configs import Loopback, is_config, localised
 from demarkus_operator.local.ports import LOOPBACK, Ports, Protocol
 from demarkus_operator.local.probe import readiness
 from demarkus_operator.local.processes import Command, Pace, Phase, Process, State
-from demarkus_operator.local.state import StateFolder, make_folder, write_durably
+from demarkus_operator.local.state import StateFolder, keep, make_folder
 from demarkus_operator.local.store import FileStore
 from demarkus_operator.plan.objects import Manifest, Ref
 
@@ -79,6 +80,7 @@ class Pods:
         self._pace = pace or Pace()
         self._ports = Ports(folder.ports)
         self._pods: dict[Ref, _Pod] = {}
+        self._placing = asyncio.Lock()  # ports and files belong together
         self._configs: dict[Ref, str] = {}  # the hash of the configuration file that a process should have loaded
 
     async def sync(self) -> None:
@@ -95,11 +97,16 @@ class Pods:
             or pod.template != _template(workloads[ref])
         ]
         await self._end(gone)
+        for pod in gone:
+            if pod.workload not in workloads:
+                place = self._folder.pod(pod.workload.namespace, pod.workload.name)
+                await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
         for ref, workload in workloads.items():
             if ref in self._pods:
                 # As kubelet does: while something is missing, a running process keeps the files it has.
                 with contextlib.suppress(ValueError):
-                    await self._refresh(workload)
+                    async with self._placing:
+                        await self._place(workload)
             elif workload["spec"]["replicas"]:
                 self._start(ref, workload)
             await self._tell(ref, workload)
@@ -145,9 +152,10 @@ class Pods:
         """The start of a process: ports that are free now, files as they should be. Raises ValueError, OSError."""
         workload = await self._store.get(ref)
         container = _container(workload)
-        for listener, protocol in _listeners(container).items():
-            self._ports.choose(_port_name(ref.namespace, ref.name, listener), protocol)
-        loopback = await self._refresh(workload)
+        async with self._placing:
+            for listener, protocol in _listeners(container).items():
+                self._ports.choose(_port_name(ref.namespace, ref.name, listener), protocol)
+            loopback = await self._place(workload)
         command = [*container["command"], *container.get("args", ())]
         environment = dict(self._environment)
         for variable in container.get("env", ()):
@@ -155,13 +163,13 @@ class Pods:
 
         async def ready() -> bool:
             facts = await readiness(loopback.listen["health"])
-            return facts is not None and facts["loaded"]["config"] == self._configs.get(ref)
+            return facts is not None and facts.get("loaded", {}).get("config") == self._configs.get(ref)
 
         argv = (self._find_program(command[0]), *map(loopback.path, command[1:]), "--stop-on-stdin-eof")
         return Command(argv, environment, ready)
 
-    async def _refresh(self, workload: Manifest) -> Loopback:
-        """Bring the process's files up to date; raises ValueError if something it needs is not there yet."""
+    async def _place(self, workload: Manifest) -> Loopback:
+        """Make the process's files what they should be; raises ValueError if something it needs is not there yet."""
         ref = Ref.of(workload)
         container = _container(workload)
         volumes = {volume["name"]: volume for volume in workload["spec"]["template"]["spec"].get("volumes", ())}
@@ -283,13 +291,7 @@ def _data(manifest: Manifest) -> dict[str, bytes]:
 def _make_equal(folder: Path, files: Mapping[str, bytes]) -> None:
     make_folder(folder)
     for name, data in files.items():
-        path = folder / name
-        try:
-            if path.read_bytes() == data:
-                continue
-        except FileNotFoundError:
-            pass
-        write_durably(path, data)
+        keep(folder / name, data)
     for entry in os.scandir(folder):
         if entry.name not in files and entry.is_file(follow_symlinks=False):
             os.unlink(entry.path)

@@ -24,10 +24,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from demarkus_operator.local.state import make_folder
-
-LOG_BYTES = 8 << 20
-"""A log file larger than this is moved aside (one generation) when its process starts."""
+from demarkus_operator.local.state import make_folder, open_log
 
 LAST_WORDS_BYTES = 4096
 LAST_WORDS_CHARACTERS = 400
@@ -132,7 +129,7 @@ class Process:
         lock = await self._lock()
         try:
             command = await self.prepare()
-            log = await asyncio.to_thread(_open_log, self.log)
+            log = await asyncio.to_thread(open_log, self.log)
             try:
                 child = await asyncio.create_subprocess_exec(
                     *command.argv,
@@ -217,14 +214,6 @@ async def _end(child: asyncio.subprocess.Process, ended: asyncio.Future[int], gr
 def _open_lock(path: Path) -> int:
     make_folder(path.parent)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def _open_log(path: Path) -> int:
-    make_folder(path.parent)
-    with contextlib.suppress(FileNotFoundError):
-        if path.stat().st_size > LOG_BYTES:
-            path.replace(path.with_name(path.name + ".1"))
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 def _last_words(log: Path) -> str:

@@ -4,7 +4,7 @@
     objects/        every object the plan made, one JSON file each; Secrets in folders of their own
     volumes/        what the PersistentVolumeClaims hold: the worlds' stores
     pods/           one folder a process: the files a pod would have mounted, and a lock as long as it lives
-    logs/           one file a process, and `up.log`
+    logs/           one file a process, `up.log`, and what a detached `up` printed
     ports.json      the loopback ports, chosen once
     status.json     what `demarkus status` shows, written by the running `up`
     bearer          a signed bearer for the gateway
@@ -24,6 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEFAULT = Path(".demarkus")
+
+LOG_BYTES = 8 << 20
+"""A log file larger than this is moved aside (one generation) when it is opened anew."""
 
 
 class StateInUse(Exception):
@@ -77,6 +80,10 @@ class StateFolder:
     @property
     def own_log(self) -> Path:
         return self.logs / "up.log"
+
+    @property
+    def output(self) -> Path:
+        return self.logs / "up.out"
 
     def volume(self, namespace: str, claim: str) -> Path:
         """What the PersistentVolumeClaim of this name holds."""
@@ -156,6 +163,14 @@ def write_durably(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def keep(path: Path, data: bytes) -> None:
+    """Make a file say this, without writing if it does already. Blocks."""
+    with contextlib.suppress(FileNotFoundError):
+        if path.read_bytes() == data:
+            return
+    write_durably(path, data)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable. Blocks."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -163,6 +178,15 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def open_log(path: Path) -> int:
+    """A log file to append to, as a descriptor; what has grown too large is moved aside. Blocks."""
+    make_folder(path.parent)
+    with contextlib.suppress(FileNotFoundError):
+        if path.stat().st_size > LOG_BYTES:
+            path.replace(path.with_name(path.name + ".1"))
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 def _read_pid(lock: Path) -> int | None:

@@ -1,0 +1,73 @@
+"""`demarkus status`: what runs in a state folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import click
+
+from demarkus_operator.cli.options import Failure, NothingRuns, shown, state_option
+from demarkus_operator.local.report import Report
+from demarkus_operator.local.state import StateFolder
+
+
+@click.command()
+@state_option
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.pass_context
+def status(context: click.Context, folder: StateFolder, as_json: bool) -> None:
+    """Show Worlds, Universe and processes. Exit status: 0 all ready, 1 not all, 3 nothing runs."""
+    report = _report(folder)
+    if report is None:
+        if as_json:
+            click.echo(json.dumps({"running": False}))
+        raise NothingRuns(f"nothing runs in {shown(folder.root)}")
+    if as_json:
+        click.echo(json.dumps({"running": True, **json.loads(report.to_json())}, indent=2))
+    else:
+        click.echo("\n".join(_tables(report)))
+    if not report.ready:
+        context.exit(Failure.exit_code)
+
+
+def _report(folder: StateFolder) -> Report | None:
+    """What the running `up` last wrote; None if none runs."""
+    holder = folder.holder()
+    if holder is None:
+        return None
+    try:
+        report = Report.from_json(folder.status.read_text())
+    except (FileNotFoundError, ValueError):
+        report = None
+    if report is None or report.pid != holder:
+        raise Failure(f"a universe is starting in {shown(folder.root)}; ask again in a moment")
+    return report
+
+
+def _tables(report: Report) -> Iterable[str]:
+    yield from _aligned(
+        [("KIND", "NAMESPACE", "NAME", "READY", "REASON", "URL")]
+        + [
+            (subject.kind, subject.namespace, subject.name, str(subject.ready), subject.reason, subject.url or "-")
+            for subject in report.subjects
+        ]
+    )
+    yield from (f"{subject.title}: {subject.message}" for subject in report.subjects if subject.message)
+    yield ""
+    yield from _aligned(
+        [("PROCESS", "PHASE", "PID", "RESTARTS", "LOG")]
+        + [
+            (process.name, process.phase, str(process.pid or "-"), str(process.restarts), process.log)
+            for process in report.processes
+        ]
+    )
+    yield from (
+        f"{process.name} ended last with: {process.last_words}" for process in report.processes if process.last_words
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,107 @@
+"""What a person declared, brought into the state folder: checked as a whole first, then made the only truth.
+
+Worlds and Universes that are not declared any more are deleted, as `kubectl delete` would; what outlives them (volumes,
+identities, tokens, keys) stays in the folder, and a World that comes back finds it again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from demarkus_operator.api.check import problems
+from demarkus_operator.api.common import Problem
+from demarkus_operator.cluster.kinds import NAMESPACE, UNIVERSE, WORLD
+from demarkus_operator.cluster.port import Port
+from demarkus_operator.local.manifests import Document, Judge, Located, ManifestError, check
+from demarkus_operator.plan.labels import NAMESPACE_NAME
+from demarkus_operator.plan.objects import Manifest, Ref
+
+DEFAULT_NAMESPACE = "default"
+
+_KINDS = ", ".join(kind.kind for kind in (WORLD, UNIVERSE, NAMESPACE))
+
+
+def judged(documents: Sequence[Document], *, before: Mapping[Ref, Manifest]) -> list[dict[str, Any]]:
+    """The declared objects, ready to be applied. `before` has the Worlds and Universes that are there.
+
+    Raises ManifestError with file, line and field of everything that the API server would refuse.
+    """
+    check(documents, _judge(before))
+    objects = [_completed(document.content) for document in documents]
+    _refuse_doubles(documents, objects)
+    return objects
+
+
+async def bring_in(port: Port, objects: Iterable[Manifest]) -> list[Ref]:
+    """Apply what is declared, and delete the Worlds and Universes that are not; those are returned."""
+    declared = {Ref.of(wanted): wanted for wanted in objects}
+    namespaces = {ref.namespace for ref in declared if ref.namespace} - {
+        ref.name for ref in declared if ref.kind == NAMESPACE.kind
+    }
+    for name in sorted(namespaces):
+        await port.apply(_namespace(name, {}))
+    for wanted in declared.values():
+        await port.apply(wanted)
+    gone = [ref for ref in await subjects(port) if ref not in declared]
+    for ref in gone:
+        await port.delete(ref)
+    return gone
+
+
+async def subjects(port: Port) -> dict[Ref, Manifest]:
+    """The Worlds and Universes that are there."""
+    found = [await port.list(kind.api_version, kind.kind) for kind in (UNIVERSE, WORLD)]
+    return {Ref.of(manifest): manifest for manifest in itertools.chain(*found)}
+
+
+def _judge(before: Mapping[Ref, Manifest]) -> Judge:
+    def judge(content: dict[str, Any]) -> Iterable[Problem]:
+        kind, metadata = content.get("kind"), content.get("metadata")
+        if kind == NAMESPACE.kind and content.get("apiVersion") == NAMESPACE.api_version:
+            named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
+            return () if named else (Problem(("metadata", "name"), "is missing"),)
+        if kind not in (WORLD.kind, UNIVERSE.kind):
+            return (Problem(("kind",), f"expected one of {_KINDS}; nothing else is realised on one machine"),)
+        found = problems(content)
+        # Rules about changes need an object that holds by itself.
+        return found or problems(content, before.get(Ref.of(_completed(content))))
+
+    return judge
+
+
+def _completed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The object as the API server takes it over: in a namespace, without what only a server may say."""
+    given = content["metadata"]
+    if content["kind"] == NAMESPACE.kind:
+        return _namespace(given["name"], given.get("labels") or {})
+    metadata = {key: given[key] for key in ("name", "labels", "annotations") if given.get(key)}
+    metadata["namespace"] = given.get("namespace") or DEFAULT_NAMESPACE
+    return {"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": metadata, "spec": content["spec"]}
+
+
+def _namespace(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "apiVersion": NAMESPACE.api_version,
+        "kind": NAMESPACE.kind,
+        "metadata": {"name": name, "labels": {**labels, NAMESPACE_NAME: name}},
+    }
+
+
+def _refuse_doubles(documents: Sequence[Document], objects: Sequence[Manifest]) -> None:
+    """One declaration an object, and one Universe a state folder: it has one bearer, and one person is meant by it."""
+    found: list[Located] = []
+    places: dict[Ref, str] = {}
+    for document, wanted in zip(documents, objects, strict=True):
+        ref = Ref.of(wanted)
+        others = (place for other, place in places.items() if other.kind == ref.kind == UNIVERSE.kind)
+        if ref in places:
+            problem = Problem(("metadata", "name"), f"{ref} is declared in {places[ref]} too")
+            found.append(document.located(problem))
+        elif other := next(others, None):
+            message = f"a second Universe, besides the one in {other}; give it files and a --state of its own"
+            found.append(document.located(Problem(("kind",), message)))
+        places.setdefault(ref, f"{document.file}:{document.line(('kind',))}")
+    if found:
+        raise ManifestError(found)
