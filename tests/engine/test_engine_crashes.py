@@ -286,6 +286,23 @@ async def test_a_slow_store_lets_go_of_who_waits_too_long(
     assert unknown.value.operation.encode() in slot, "its operation id finds it"
 
 
+@pytest.mark.parametrize(("prefix", "lands"), [("docs/", False), ("log/", True)])
+async def test_a_caller_who_goes_away_takes_along_only_what_was_not_offered(
+    start: Any, a_write: AWrite, prefix: str, lands: bool
+) -> None:
+    gated = Gated(MemoryBlobs())
+    engine = await start(gated)
+    gated.waiting_for = prefix
+    writing = asyncio.create_task(engine.write(a_write()))
+    await gated.knocked.wait()
+    writing.cancel()
+    await asyncio.wait({writing})
+    gated.waiting_for = "nothing"
+    gated.door.set()
+    await engine.write(a_write(path="/next.md"))
+    assert ((await engine.view(exact=True)).head("/a.md") is not None) == lands
+
+
 @pytest.mark.parametrize("prefix", ["docs/", "log/"])
 async def test_a_full_store_refuses_and_goes_on_when_there_is_room(start: Any, a_write: AWrite, prefix: str) -> None:
     gated = Gated(MemoryBlobs())

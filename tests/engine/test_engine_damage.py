@@ -179,6 +179,18 @@ async def test_a_version_linked_to_another_past_is_broken(start: Any, a_write: A
     assert "it links to" in str(report.fault)
 
 
+async def test_a_header_that_no_world_writes_is_broken(start: Any, a_write: AWrite) -> None:
+    """Mark protocol, hash chain: the header is read strictly, even where every hash fits."""
+    blobs = await a_store(start, a_write)
+    blob = await blob_of(await start(blobs), "/a.md", 3)
+    forged = (await blobs.get(blob)).replace(b"type: ", b"kind: ")
+    put(blobs, blob, forged)
+    edit(blobs, 3, entry(stored=hashlib.sha256(forged).hexdigest()), chained=True)
+    report = await (await start(blobs)).check_chain("/a.md")
+    assert not report.valid
+    assert "bare key" in str(report.fault)
+
+
 async def test_a_damaged_slot_of_another_writer_stops_this_one(start: Any, a_write: AWrite) -> None:
     blobs = await a_store(start, a_write)
     engine = await start(blobs)

@@ -153,6 +153,21 @@ async def test_an_exact_view_has_what_others_committed_before(start: Any, a_writ
         assert {view.head("/a.md").record.version for view in views} == {version}
 
 
+async def test_readers_who_come_together_share_a_probe(start: Any) -> None:
+    class Counting(Held):
+        gets = 0
+
+        async def get(self, key: str) -> bytes:
+            self.gets += 1
+            return await self._blobs.get(key)
+
+    blobs = Counting(MemoryBlobs())
+    engine = await start(blobs)
+    blobs.gets = 0
+    await asyncio.gather(*(engine.view(exact=True) for _ in range(50)))
+    assert blobs.gets == 2, "the first one's, and one for all who came while that was under way"
+
+
 async def test_a_refusal_does_not_rest_on_an_old_view(start: Any, a_write: AWrite) -> None:
     blobs = MemoryBlobs()
     writer, other = await start(blobs), await start(blobs)

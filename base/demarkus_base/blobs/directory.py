@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 THREADS = 16
 LIST_PAGE = 1000
-KNOWN_DIRECTORIES = 65536
+KNOWN_DIRECTORIES = 8192
 # Names at the top that are not objects: ours, and what mkfs leaves on a fresh volume.
 OWN_NAMES = frozenset({"lock", "tmp", "lost+found"})
 

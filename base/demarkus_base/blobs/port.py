@@ -1,6 +1,7 @@
 """The four calls a store is made of, and how they fail.
 
-Keys are relative POSIX paths in UTF-8: at most 1024 bytes, segments of 1 to 255 bytes, none of them `.` or `..`.
+Keys are relative POSIX paths in UTF-8: at most 1024 bytes, segments of 1 to 255 bytes, none of them `.` or `..`;
+no key goes on below another one (`a` and `a/b`), because a directory can't hold both.
 Objects are immutable and at most `OBJECT_LIMIT` bytes. `create` is the only way to make one and never overwrites:
 of several creators of one key exactly one wins, and an acknowledged object survives the loss of power.
 """

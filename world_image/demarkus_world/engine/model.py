@@ -86,8 +86,8 @@ class View(Protocol):
         """Whether a document in any state lies below; the root always is one."""
         ...
 
-    def children(self, path: str) -> Iterable[Child]:
-        """The names directly below, unfiltered, in ascending byte order."""
+    def children(self, path: str, *, after: str = "") -> Iterable[Child]:
+        """The names directly below that are greater than `after`, unfiltered, in ascending byte order."""
         ...
 
     def by_body(self, body_hash: str) -> Sequence[str]:
