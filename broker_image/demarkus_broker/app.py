@@ -28,8 +28,8 @@ from demarkus_broker.settings import BrokerSettings, HostPort
 from demarkus_broker.worlds.pool import WorldPool
 from demarkus_broker.worlds.universe import Universe
 
-MOST_REQUESTS = 1024
-"""HTTP requests at once; more are answered 503."""
+MOST_CONNECTIONS = 8192
+"""HTTP connections at once, idle ones included; on one more every request is answered 503."""
 GRACE = 10
 """Seconds for requests under way when the broker ends."""
 
@@ -90,6 +90,7 @@ class Broker:
 
         Raises StartError, among others for an address that can't be had.
         """
+        self._set_log_level()
         self._adopt()
         health = HealthServer(*self._start.listen.health, self._readiness, registry=self._registry)
         with _listener(self._start.listen.http) as http:
@@ -123,11 +124,14 @@ class Broker:
                 watcher.cancel()
 
     def _settings_changed(self, new: BrokerSettings) -> None:
-        logging.getLogger().setLevel(new.log.level.upper())
-        for field in ("listen", "keys", "ca_bundle"):
-            if getattr(new, field) != getattr(self._start, field):
-                log.warning("a change waits for a restart", extra={"fields": {"field": field}})
+        self._set_log_level()
+        for name, attribute in (("listen", "listen"), ("keys", "keys"), ("caBundle", "ca_bundle")):
+            if getattr(new, attribute) != getattr(self._start, attribute):
+                log.warning("a change waits for a restart", extra={"fields": {"field": name}})
         self._adopt()
+
+    def _set_log_level(self) -> None:
+        logging.getLogger().setLevel(self._settings.value.log.level.upper())
 
     def _adopt(self) -> None:
         self._universe.adopt(self._settings.value, self._roots.value)
@@ -188,7 +192,7 @@ def _configuration(front: Front) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=MOST_REQUESTS,
+        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=65,
         timeout_graceful_shutdown=GRACE,
     )

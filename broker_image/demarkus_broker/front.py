@@ -28,6 +28,8 @@ from demarkus_broker.settings import BrokerSettings
 
 MAX_BODY = 4 << 20
 """Bytes of a request body: a document of 1 MiB fits, whichever way JSON escapes it in practice."""
+MOST_REQUESTS = 512
+"""Requests of people who are let in, at once; more are answered 503."""
 BODY_DEADLINE = 20.0
 """Seconds for a request body to arrive."""
 PERSON = "demarkus.person"
@@ -62,6 +64,7 @@ class Front:
         self._keys = keys
         self._metrics = metrics
         self._now = now
+        self._under_way = 0
         well_known = [
             Route(f"{resource.WELL_KNOWN}{suffix}", self._metadata(suffix.rstrip("/")), methods=["GET", "OPTIONS"])
             for suffix in ("", "/", "/mcp", "/mcp/")
@@ -122,13 +125,20 @@ class Front:
             response.headers["Allow"] = "POST, OPTIONS"
             await response(scope, receive, send)
             return
+        if self._under_way >= MOST_REQUESTS:
+            response = self._refuse(503, "busy", "This gateway has too many requests at present.")
+            response.headers["Retry-After"] = "1"
+            await response(scope, receive, send)
+            return
+        self._under_way += 1
         try:
             replay = await _whole_body(headers, receive)
+            if replay is not None:
+                await self._mcp(scope, replay, send)
         except _BodyRefused as refused:
             await self._refuse(refused.status, refused.reason, refused.message)(scope, receive, send)
-            return
-        if replay is not None:
-            await self._mcp(scope, replay, send)
+        finally:
+            self._under_way -= 1
 
     def _person(self, headers: Headers, settings: BrokerSettings) -> Person:
         """The caller. One Authorization header with one bearer, nothing else, names a person. Raises BearerError."""

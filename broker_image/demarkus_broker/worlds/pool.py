@@ -84,6 +84,7 @@ class WorldPool:
         await asyncio.gather(*(link.close() for link in links), *self._ending, return_exceptions=True)
 
     def _end(self, link: _Link) -> None:
+        self._metrics.circuit_open.remove(link.name)
         task = asyncio.create_task(link.finish(), name=f"end link to {link.name}")
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

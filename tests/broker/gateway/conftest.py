@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import ipaddress
 import json
 import os
@@ -168,9 +169,12 @@ class World(Process):
     settings: dict[str, Any] = field(default_factory=dict)
 
     def write(self, **fields: Any) -> None:
-        """Change its configuration file, as the operator would."""
+        """Change its configuration file, as the operator would; one that runs has taken it over afterwards."""
         self.settings |= fields
         replace(self.config, yaml.safe_dump(self.settings))
+        if self.child is not None:
+            digest = hashlib.sha256(self.config.read_bytes()).hexdigest()
+            until(f"{self.name} to reload", lambda: (self.facts() or {}).get("loaded", {}).get("config") == digest)
 
     def route(self, **fields: Any) -> dict[str, Any]:
         """Its entry in broker.yaml."""
@@ -213,6 +217,7 @@ class Site:
         self.url = f"http://127.0.0.1:{self.port}"
         self.routes: list[dict[str, Any]] = []
         self.generation = 0
+        self.log_level = "info"
         self.broker = Process("demarkus-broker", folder / "broker.yaml", folder / "broker.log")
         self.broker.health = f"127.0.0.1:{free_port()}"
 
@@ -243,6 +248,10 @@ class Site:
         world.start()
         return world
 
+    def __getitem__(self, name: str) -> World:
+        """A world by its name."""
+        return next(world for world in self.processes if isinstance(world, World) and world.name == name)
+
     def configure(self, *routes: dict[str, Any]) -> None:
         """Write broker.yaml with these worlds; a broker that runs takes it over."""
         self.routes = list(routes)
@@ -254,6 +263,7 @@ class Site:
             "caBundle": str(self.folder / "ca.crt"),
             "worlds": self.routes,
             "generation": self.generation,
+            "log": {"level": self.log_level},
         }
         replace(self.broker.config, yaml.safe_dump(document))
         if self.broker.child is not None:
@@ -269,7 +279,16 @@ class Site:
 
     def bearer(self, who: str = "ann", **claims: Any) -> str:
         email = {"email": f"{who}@example.com", "email_verified": True}
-        return str(self.key_files.bearer(public_url=self.url, sub=who, **email | claims))
+        return str(self.key_files.bearer(public_url=self.url, **{"sub": who} | email | claims))
+
+    async def fetch(self, world: str = "kitchen", path: str = "/", who: str = "ann") -> str:
+        """What becomes of a fetch: the world's status, or the kind of the error."""
+        structured = (await self.call("mark_fetch", who, url=f"mark://{world}{path}")).structured_content
+        return str(structured.get("error") or structured["status"])
+
+    def await_facts(self, what: str, condition: Callable[[Mapping[str, Any]], Any]) -> Any:
+        """Wait until the broker's facts are as wanted."""
+        return until(what, lambda: condition(self.broker.facts() or {}))
 
     def http_client(self, who: str | None = "ann", *, bearer: str = "", **headers: str) -> httpx2.AsyncClient:
         """An HTTP client with somebody's bearer."""
@@ -310,28 +329,33 @@ def site(site_folder: Callable[[], Path], key_files: Any) -> Iterator[Site]:
     site.close()
 
 
+@pytest.fixture(scope="module")
+def changing(site_folder: Callable[[], Path], key_files: Any) -> Iterator[Site]:
+    """A running site whose tests change its files and each begin with `configure`: worlds kitchen and garden."""
+    site = Site(site_folder(), key_files)
+    try:
+        site.world("kitchen")
+        site.world("garden")
+        site.start_broker()
+        yield site
+    finally:
+        site.close()
+
+
 @pytest.fixture(scope="session")
 def universe(site_folder: Callable[[], Path], key_files: Any) -> Iterator[Site]:
     """A running universe that tests share and leave as it is.
 
-    kitchen: everybody reads, ann and cat write. garden: bob alone. attic: ann may append below /notes.
+    kitchen: everybody reads, example.com writes. garden: bob alone. attic: ann appends below /notes, cat does it all.
     """
     site = Site(site_folder(), key_files)
     try:
         kitchen, garden, attic = site.world("kitchen"), site.world("garden"), site.world("attic")
+        ann, bob, cat = ({"emails": [f"{name}@example.com"]} for name in ("ann", "bob", "cat"))
         site.start_broker(
-            kitchen.route(access={"writers": [{"emails": ["ann@example.com", "cat@example.com"]}]}),
-            garden.route(
-                access={"readers": [{"emails": ["bob@example.com"]}], "writers": [{"emails": ["bob@example.com"]}]}
-            ),
-            attic.route(
-                access={
-                    "writers": [
-                        {"emails": ["ann@example.com"], "paths": ["/notes/**"], "operations": ["append"]},
-                        {"emails": ["cat@example.com"]},
-                    ]
-                }
-            ),
+            kitchen.route(access={"writers": [{"domains": ["example.com"]}]}),
+            garden.route(access={"readers": [bob], "writers": [bob]}),
+            attic.route(access={"writers": [ann | {"paths": ["/notes/**"], "operations": ["append"]}, cat]}),
         )
         yield site
     finally:
