@@ -256,10 +256,10 @@ async def test_a_closed_pool_sends_nothing(kit, a_pool):
 
 
 async def test_pooled_connections_outlive_the_servers_idle_timeout(kit, a_pool):
-    server = await kit.listener(idle_timeout=1.0)
+    server = await kit.listener(idle_timeout=2.0)
     pool = a_pool(server.listener.address, limits=Limits(keep_alive=0.2))
     await pool.exchange(b"one", timeout=20)
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(2.5)
     await pool.exchange(b"two", timeout=20)
     assert len(server.of("opened")) == 1
 

@@ -280,7 +280,8 @@ class PortableConnection:
 
     def _check_silence(self, since: float) -> None:
         self._silence = None
-        if not self._exchanges:
+        self._readable()  # if it was this process that stood still, the answer is waiting here
+        if not self._exchanges or self._end is not None:
             return
         if self._heard < since:
             self._ended(f"the server has not been heard of for {SILENCE:g} s")

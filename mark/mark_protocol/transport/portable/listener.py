@@ -311,6 +311,7 @@ class PortableListener:
 
     def _ticked(self) -> None:
         self._tick, self._tick_at = None, math.inf
+        self._readable()  # if it was this process that stood still, what peers sent in time is waiting here
         now = self._loop.time()
         self._not_before = now + self._coarse
         due = [connection for connection in self._connections.values() if connection.next_tick() <= now]
