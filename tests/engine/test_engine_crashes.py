@@ -228,13 +228,19 @@ async def test_an_interrupted_creation_can_be_repeated(
 
 
 class Gated(Failing):
-    """A store that lets creates of one prefix wait, or refuses them for want of space."""
+    """A store that lets calls on one prefix wait, or refuses creates for want of space."""
 
     def __init__(self, blobs: MemoryBlobs) -> None:
         super().__init__(blobs, Failure.ERROR, 0)
-        self.waiting_for = self.full_for = "nothing"
-        self.knocked = asyncio.Event()
-        self.door = asyncio.Event()
+        self.waiting_for = self.full_for = self.reads_wait_for = "nothing"
+        self.knocked, self.door = asyncio.Event(), asyncio.Event()
+        self.read, self.reading_door = asyncio.Event(), asyncio.Event()
+
+    async def get(self, key: str) -> bytes:
+        if key.startswith(self.reads_wait_for):
+            self.read.set()
+            await self.reading_door.wait()
+        return await self._blobs.get(key)
 
     async def create(self, key: str, data: bytes) -> None:
         if key.startswith(self.full_for):
@@ -301,6 +307,36 @@ async def test_a_caller_who_goes_away_takes_along_only_what_was_not_offered(
     gated.door.set()
     await engine.write(a_write(path="/next.md"))
     assert ((await engine.view(exact=True)).head("/a.md") is not None) == lands
+
+
+async def test_who_gives_up_while_the_line_is_decided_anew_is_not_offered(start: Any, a_write: AWrite) -> None:
+    """Another writer came first; reading the base of an append takes its time; who leaves meanwhile wrote nothing."""
+    blobs = MemoryBlobs()
+    other = await start(blobs)
+    await other.write(a_write(path="/b.md"))
+    gated = Gated(blobs)
+    engine = await start(gated)
+    gated.waiting_for = "log/"
+    writes = [
+        asyncio.create_task(engine.write(write))
+        for write in (a_write(path="/x.md"), a_write(path="/a.md"), a_write("append", path="/b.md", expected=1))
+    ]
+    await gated.knocked.wait()
+    for _ in range(50):  # everybody is in line and staged: nothing here waits for more than the loop
+        await asyncio.sleep(0)
+    await other.write(a_write(path="/c.md"))
+    engine._versions._cache.clear()
+    gated.reads_wait_for = "docs/b.md/"
+    gated.waiting_for = "nothing"
+    gated.door.set()
+    await gated.read.wait()
+    writes[1].cancel()
+    await asyncio.wait({writes[1]})
+    gated.reading_door.set()
+    assert [(await writes[0]).version, (await writes[2]).version] == [1, 2]
+    view = await engine.view(exact=True)
+    assert view.head("/a.md") is None
+    assert view.sequence == 4
 
 
 @pytest.mark.parametrize("prefix", ["docs/", "log/"])

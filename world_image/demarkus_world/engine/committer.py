@@ -89,11 +89,12 @@ class Committer:
 
     async def submit(self, write: Write, *, timeout: float) -> Written:
         """See `Engine.write`."""
-        if self.counts.waiting >= WAITING or self._waiting_bytes + len(write.body) > WAITING_BYTES:
+        size = self._size(write)
+        if self.counts.waiting >= WAITING or self._waiting_bytes + size > WAITING_BYTES:
             raise Unavailable("too many writes are waiting")
         member = Member(write, self._random(16).hex(), asyncio.get_running_loop().create_future())
         self.counts.waiting += 1
-        self._waiting_bytes += len(write.body)
+        self._waiting_bytes += size
         try:
             async with asyncio.timeout(timeout):
                 async with self._deciding:
@@ -110,9 +111,10 @@ class Committer:
                 raise OutcomeUnknown(member.operation) from None
             raise Unavailable(f"not committed within {timeout:g} s; nothing was written") from None
         finally:
-            member.answer.cancel()
+            if not member.answer.cancel() and not member.answer.cancelled():
+                member.answer.exception()  # looked at, also when the caller left in the very moment of the answer
             self.counts.waiting -= 1
-            self._waiting_bytes -= len(write.body)
+            self._waiting_bytes -= size
             self._progress.set()
 
     async def run(self) -> None:
@@ -178,6 +180,11 @@ class Committer:
         record = self._log.view.version(write.path, document.version)
         return await self._versions.parsed(record) if record is not None else None
 
+    def _size(self, write: Write) -> int:
+        """About how many bytes a write keeps in memory while it waits."""
+        head = self._log.view.head(write.path) if write.op == "append" else None
+        return len(write.body) + (head.record.size if head else 0)
+
     async def _tidy(self) -> None:
         """Take out who gave up or could not be staged; decide anew if that, or another writer, changed the ground."""
         leaving = [member for member in self._line if member.gave_up or self._staging_failed(member)]
@@ -235,12 +242,15 @@ class Committer:
     # Committing, one slot after the other.
 
     def _front(self) -> list[Member]:
-        """The longest run at the front of the line that is ready and fits a slot."""
+        """The longest run at the front of the line that is ready, still wanted, and fits a slot.
+
+        Nothing may be awaited between this and the offer: who gives up after it has to be told so.
+        """
         front: list[Member] = []
         room = slots.ENTRIES
         for member in self._line:
             room -= member.entries
-            if not member.ready or room < 0:
+            if not member.ready or member.gave_up or room < 0:
                 break
             front.append(member)
         return front
