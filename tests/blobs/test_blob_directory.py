@@ -97,7 +97,6 @@ async def test_a_failed_fsync_of_the_name_is_final_and_ambiguous(tmp_path: Path)
     with pytest.raises(Stopped) as refused:
         await blobs.delete("a")
     assert not refused.value.ambiguous
-    assert blobs.stopped is not None
     await blobs.close()
 
 

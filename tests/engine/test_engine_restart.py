@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,62 @@ async def test_a_volume_keeps_a_thousand_publishes_over_a_restart(
     assert await state(await start(again)) == live
     assert list((tmp_path / "world" / "tmp").iterdir()) == []
     await again.close()
+
+
+# Publishes to four documents as fast as it can, and says each acknowledged version.
+WRITER = """
+import asyncio, secrets, sys, time
+from pathlib import Path
+from demarkus_base.blobs.directory import DirectoryBlobs
+from demarkus_world.engine.engine import Engine, Identity, Write
+
+async def main():
+    blobs = await DirectoryBlobs.open(Path(sys.argv[1]))
+    engine = await Engine.open(
+        blobs, Identity("a" * 32, "b" * 32), now=lambda: time.time_ns() // 10**6, random=secrets.token_bytes
+    )
+    async def work(number):
+        path = f"/{number % 4}.md"
+        while True:
+            body = secrets.token_hex(8)
+            written = await engine.write(
+                Write(op="publish", path=path, body=body.encode(), by="kettle", credential="token")
+            )
+            print(path, written.version, body, flush=True)
+    await asyncio.gather(*(work(number) for number in range(16)))
+
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_process_loses_nothing_it_acknowledged(start: Any, tmp_path: Path) -> None:
+    """A11.4, with a real process and SIGKILL."""
+    acknowledged: list[tuple[str, int, bytes]] = []
+    for _ in range(3):
+        writer = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WRITER, str(tmp_path / "world"), stdout=asyncio.subprocess.PIPE
+        )
+        assert writer.stdout is not None
+        heard = [await writer.stdout.readline() for _ in range(150)]
+        writer.kill()
+        # What was written to the pipe before the end counts as well; a line cut short does not.
+        heard += (await writer.stdout.read()).splitlines(keepends=True)
+        await writer.wait()
+        for line in heard:
+            if line.endswith(b"\n"):
+                path, version, body = line.split()
+                acknowledged.append((path.decode(), int(version), body))
+    blobs = await DirectoryBlobs.open(tmp_path / "world")
+    engine = await start(blobs)
+    view = await engine.view(exact=True)
+    assert len(acknowledged) >= 450
+    assert len({(path, version) for path, version, _ in acknowledged}) == len(acknowledged)
+    for path, version, body in acknowledged:
+        assert (await engine.stored(view.version(path, version))).endswith(body)
+    for path in {path for path, _, _ in acknowledged}:
+        assert (await engine.check_chain(path)).state == "intact"
+    await engine.close()
+    await blobs.close()
 
 
 async def test_a_fresh_volume_may_hold_what_mkfs_left(start: Any, a_write: AWrite, tmp_path: Path) -> None:

@@ -106,11 +106,6 @@ class DirectoryBlobs:
             raise
         return blobs
 
-    @property
-    def stopped(self) -> str | None:
-        """Why the driver takes no more mutations, once an fsync failed."""
-        return self._stopped
-
     async def get(self, key: str) -> bytes:
         return await self._in_thread(self._get, self._path(key))
 
