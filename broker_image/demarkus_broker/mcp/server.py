@@ -15,7 +15,7 @@ from typing import Any
 
 import mcp_types
 from mcp.server import Server
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
@@ -24,7 +24,7 @@ from demarkus_broker.identity import Person
 from demarkus_broker.mcp import envelope
 from demarkus_broker.mcp.gate import admit
 from demarkus_broker.mcp.tools.table import TOOLS
-from demarkus_broker.mcp.tools.tool import Cost, Kind, Outcome, Refusal, Tool
+from demarkus_broker.mcp.tools.tool import Cost, Kind, Refusal, Tool
 from demarkus_broker.metrics import Metrics
 from demarkus_broker.worlds.universe import Universe
 
@@ -57,6 +57,7 @@ class Gateway:
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
         )
+        self.server.middleware.append(self._observe)
         self.sessions = StreamableHTTPSessionManager(
             self.server, json_response=True, stateless=True, max_request_body_size=MAX_BODY
         )
@@ -76,48 +77,58 @@ class Gateway:
         if tool is None:
             self._metrics.calls.labels(tool="unknown", outcome="refused").inc()
             raise MCPError(code=mcp_types.INVALID_PARAMS, message="Unknown tool")
-        assert context.request is not None  # HTTP is the only transport
-        person: Person = context.request.scope[PERSON]
+        person = _person(context)
         started = time.perf_counter()
-        try:
-            outcome = await self._run(tool, params.arguments or {}, person, _agent(context))
-            result, word = envelope.result(outcome), outcome.status
-        except Refusal as refusal:
-            result, word = envelope.error(refusal), refusal.kind.value
+        result, word, worlds = await self._answer(tool, params.arguments or {}, person, _agent(context))
         seconds = time.perf_counter() - started
         self._metrics.calls.labels(tool=tool.name, outcome=word).inc()
         self._metrics.call_seconds.labels(tool=tool.name).observe(seconds)
-        log.info(
-            "tool called",
-            extra={
-                "fields": {
-                    "tool": tool.name,
-                    "outcome": word,
-                    "subject": self._universe.label(person),
-                    "revision": context.protocol_version,
-                    "ms": round(seconds * 1000, 1),
-                }
-            },
-        )
+        fields = {
+            "tool": tool.name,
+            "outcome": word,
+            "worlds": worlds,
+            "subject": self._universe.label(person),
+            "revision": context.protocol_version,
+            "ms": round(seconds * 1000, 1),
+        }
+        log.info("tool called", extra={"fields": fields})
         return result
 
-    async def _run(self, tool: Tool[Any], given: Mapping[str, Any], person: Person, agent: str) -> Outcome:
-        """Gate and handler, within the time of the tool's cost class. Raises Refusal and nothing else."""
+    async def _answer(
+        self, tool: Tool[Any], given: Mapping[str, Any], person: Person, agent: str
+    ) -> tuple[mcp_types.CallToolResult, str, list[str]]:
+        """Gate and handler, within the time of the tool's cost class: the result, its word, the worlds it was about."""
+        worlds: list[str] = []
         try:
             async with asyncio.timeout(tool.cost.deadline):
-                return await tool.handler(admit(tool, given, person=person, agent=agent, worlds=self._universe))
-        except Refusal:
-            raise
+                call = admit(tool, given, person=person, agent=agent, worlds=self._universe)
+                worlds = sorted({target.entry.name for target in call.targets.values()})
+                outcome = await tool.handler(call)
+                return envelope.result(outcome), outcome.status, worlds
+        except Refusal as error:
+            refusal = error
         except TimeoutError:
             kind = Kind.OUTCOME_UNKNOWN if tool.cost is Cost.WRITE else Kind.TRY_LATER
-            raise Refusal(
-                kind, f"no answer within {tool.cost.deadline:g} s", "Fetch the document to see how it stands."
-            ) from None
+            message = f"no answer within {tool.cost.deadline:g} s"
+            refusal = Refusal(kind, message, "Fetch the document to see how it stands.")
         except Exception:
             log.exception("tool failed", extra={"fields": {"tool": tool.name}})
-            raise Refusal(
-                Kind.BUG, "the gateway failed at this call", "Its log says more; the call will fail again."
-            ) from None
+            refusal = Refusal(Kind.BUG, "the gateway failed at this call", "Its log says more; it will fail again.")
+        return envelope.error(refusal), refusal.kind.value, worlds
+
+    async def _observe(self, ctx: ServerRequestContext[Any], call_next: CallNext) -> HandlerResult:
+        """One log line for every message that is no call of a tool."""
+        if ctx.method != "tools/call":
+            fields = {"method": ctx.method[:64], "revision": ctx.protocol_version}
+            log.info("message", extra={"fields": fields | {"subject": self._universe.label(_person(ctx))}})
+        return await call_next(ctx)
+
+
+def _person(context: ServerRequestContext[Any]) -> Person:
+    """Whom the front has let in with this message."""
+    assert context.request is not None  # HTTP is the only transport
+    person: Person = context.request.scope[PERSON]
+    return person
 
 
 def _describe(tool: Tool[Any]) -> mcp_types.Tool:

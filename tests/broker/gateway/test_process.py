@@ -43,7 +43,7 @@ async def test_every_call_is_one_line_with_a_hidden_subject(site: Any) -> None:
     await site.call("mark_fetch", url="mark://kitchen/a.md")
     lines = [json.loads(line) for line in site.broker.text().splitlines()]
     (line,) = [line for line in lines if line["message"] == "tool called"]
-    assert (line["tool"], line["outcome"]) == ("mark_fetch", "not-found")
+    assert (line["tool"], line["outcome"], line["worlds"]) == ("mark_fetch", "not-found", ["kitchen"])
     assert re.fullmatch(r"s-[0-9a-f]{32}", line["subject"])
     assert line["ms"] > 0
 
