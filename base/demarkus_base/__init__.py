@@ -1,6 +1,7 @@
 """What the three services share, and nothing of the wire.
 
 blobs/          immutable objects by name: the ground under every store
+tlog/           proofs over an append-only log: tree, proofs, signed notes
 settings.py     configuration files watched by content
 logs.py         JSON logs
 metrics.py      a registry, and its exposition

@@ -1,21 +1,52 @@
 """What every blob driver must do, over each of them."""
 
 import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from demarkus_base.blobs.directory import DirectoryBlobs
+from demarkus_base.blobs.gcs import Anonymous, GcsBlobs
+from demarkus_base.blobs.hedged import HedgedBlobs
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.blobs.port import OBJECT_LIMIT, Blobs, Exists, NotFound
+from dev.gcs.server import Service, serving
 
 
-@pytest.fixture(params=["directory", "memory"])
-async def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Blobs]:
-    store: Blobs = MemoryBlobs() if request.param == "memory" else await DirectoryBlobs.open(tmp_path / "store")
+@contextlib.asynccontextmanager
+async def memory(_: Path) -> AsyncIterator[Blobs]:
+    yield MemoryBlobs()
+
+
+@contextlib.asynccontextmanager
+async def directory(tmp_path: Path) -> AsyncIterator[Blobs]:
+    store = await DirectoryBlobs.open(tmp_path / "store")
     yield store
     await store.close()
+
+
+@contextlib.asynccontextmanager
+async def bucket(_: Path) -> AsyncIterator[Blobs]:
+    service = Service()
+    service.state.create_bucket({"name": "worlds", "location": "EU"})
+    async with serving(service) as address:
+        store = GcsBlobs.open("gs://worlds/team/handbook", authorization=Anonymous(), service=address)
+        yield store
+        await store.close()
+
+
+@contextlib.asynccontextmanager
+async def hedged(_: Path) -> AsyncIterator[Blobs]:
+    yield HedgedBlobs(MemoryBlobs(), clock=time.monotonic)
+
+
+@pytest.fixture(params=[directory, memory, bucket, hedged], ids=lambda driver: driver.__name__)
+async def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Blobs]:
+    async with request.param(tmp_path) as store:
+        yield store
 
 
 async def keys(blobs: Blobs, prefix: str = "", after: str = "") -> list[str]:

@@ -3,4 +3,6 @@
 port.py         the four calls (get, create, delete, list), their errors, what a key is
 directory.py    files on a volume: durable create, one writer
 memory.py       a dictionary
+gcs.py          a bucket of Google Cloud Storage
+hedged.py       a second request for the reads that are slow
 """
