@@ -74,7 +74,8 @@ def up(
 
 def _stay(documents: tuple[Document, ...], folder: StateFolder, person: str | None, *, detached: bool) -> None:
     folder.make()
-    with folder.held(), os.fdopen(open_log(folder.own_log), "a", encoding="utf-8", buffering=1) as log:
+    folder.hold()
+    with os.fdopen(open_log(folder.own_log), "a", encoding="utf-8", buffering=1) as log:
         logs.configure("info", stream=log)
         progress = Progress(click.echo, clock=time.monotonic)
 

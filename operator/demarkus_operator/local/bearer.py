@@ -34,6 +34,21 @@ class SigningKey:
     pem: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signed:
+    """What a bearer says, and when it was signed."""
+
+    email: str
+    public_url: str
+    kid: str
+    at: datetime
+
+    def stands_for(self, wanted: Signed) -> bool:
+        """Whether it says what is wanted and is not due for renewal."""
+        same = (self.email, self.public_url, self.kid) == (wanted.email, wanted.public_url, wanted.kid)
+        return same and wanted.at - self.at < RENEWAL
+
+
 def signing_key(broker_keys: Manifest) -> SigningKey:
     """The signing key of the Secret `<universe>-broker-keys`. Raises ValueError if there is none."""
     for name, value in sorted(broker_keys.get("data", {}).items()):

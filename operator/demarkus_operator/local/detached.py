@@ -44,7 +44,7 @@ def start_detached(argv: Sequence[str], folder: StateFolder, *, timeout: float, 
     when it is interrupted, nothing is left running.
     """
     make_folder(folder.logs)
-    with folder.output.open("wb") as output, folder.output.open("rb") as lines:
+    with open(folder.output, "wb", opener=_private) as output, folder.output.open("rb") as lines:
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -89,6 +89,10 @@ def stop_holder(folder: StateFolder) -> bool:
         else:
             return True
     raise StillRunning(f"process {pid} does not end; it holds {folder.root}")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _report_of(folder: StateFolder, pid: int) -> Report | None:

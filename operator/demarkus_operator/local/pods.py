@@ -18,7 +18,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,10 +97,7 @@ class Pods:
             or pod.template != _template(workloads[ref])
         ]
         await self._end(gone)
-        for pod in gone:
-            if pod.workload not in workloads:
-                place = self._folder.pod(pod.workload.namespace, pod.workload.name)
-                await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+        await asyncio.to_thread(self._sweep, {(ref.namespace, ref.name) for ref in workloads})
         for ref, workload in workloads.items():
             if ref in self._pods:
                 # As kubelet does: while something is missing, a running process keeps the files it has.
@@ -121,6 +118,12 @@ class Pods:
             PodState(ref, pod.process.state, self._listen(ref), self._folder.log(ref.namespace, ref.name))
             for ref, pod in sorted(self._pods.items(), key=lambda item: (item[0].namespace, item[0].name))
         ]
+
+    def _sweep(self, wanted: Container[tuple[str, str]]) -> None:
+        """Remove the files of workloads that are gone: there are keys among them."""
+        for place in self._folder.pods.glob("*/*/"):
+            if (place.parent.name, place.name) not in wanted:
+                shutil.rmtree(place, ignore_errors=True)
 
     def _start(self, ref: Ref, workload: Manifest) -> None:
         def changed(state: State) -> None:

@@ -77,7 +77,7 @@ class Runner:
         self._person = person
         self._tell = tell
         self._told: Report | None = None
-        self._signed: _Signed | None = None
+        self._signed: bearer.Signed | None = None
         self._news = asyncio.Event()
         self._routes = Routes()
         self._queue: Queue[Ref] | None = None
@@ -181,7 +181,7 @@ class Runner:
         key = bearer.signing_key(await store.get(names.keys))
         person = self._person or bearer.first_writer(worlds) or bearer.NOBODY
         now = self._surroundings.now()
-        wanted = _Signed(person=person, url=url, kid=key.kid, at=now)
+        wanted = bearer.Signed(email=person, public_url=url, kid=key.kid, at=now)
         if self._signed is None or not self._signed.stands_for(wanted):
             text = bearer.sign(email=person, public_url=url, key=key, now=now)
             await asyncio.to_thread(write_durably, self._folder.bearer, f"{text}\n".encode())
@@ -216,18 +216,3 @@ def _gateway(universe: Manifest | None, states: Iterable[PodState]) -> str | Non
     workload = UniverseNames(universe["metadata"]["namespace"], universe["metadata"]["name"]).deployment
     address = next((pod.listen.get("http") for pod in states if pod.workload == workload), None)
     return f"http://{address}" if address else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Signed:
-    """What the bearer in the file says, and since when."""
-
-    person: str
-    url: str
-    kid: str
-    at: datetime
-
-    def stands_for(self, wanted: _Signed) -> bool:
-        """Whether the bearer says the same and has more than half of its life before it."""
-        same = (self.person, self.url, self.kid) == (wanted.person, wanted.url, wanted.kid)
-        return same and wanted.at - self.at < bearer.RENEWAL

@@ -19,7 +19,6 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,17 +84,21 @@ class StateFolder:
     def output(self) -> Path:
         return self.logs / "up.out"
 
+    @property
+    def pods(self) -> Path:
+        return self.root / "pods"
+
     def volume(self, namespace: str, claim: str) -> Path:
         """What the PersistentVolumeClaim of this name holds."""
         return self.root / "volumes" / namespace / claim
 
     def pod(self, namespace: str, name: str) -> Path:
         """The file system a process sees: mount paths are below this folder."""
-        return self.root / "pods" / namespace / name
+        return self.pods / namespace / name
 
     def process_lock(self, namespace: str, name: str) -> Path:
         """Held by a process for as long as it lives."""
-        return self.root / "pods" / namespace / f"{name}.lock"
+        return self.pods / namespace / f"{name}.lock"
 
     def log(self, namespace: str, name: str) -> Path:
         """Where a process writes."""
@@ -106,21 +109,16 @@ class StateFolder:
         make_folder(self.logs)
         self.root.chmod(0o700)
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the folder for this process; raises StateInUse. The lock ends with the process, however it ends."""
+    def hold(self) -> None:
+        """Hold the folder until this process has ended, however it ends. Raises StateInUse."""
         descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise StateInUse(self.root, _read_pid(self.lock)) from None
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-            yield
-            os.ftruncate(descriptor, 0)
-        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             os.close(descriptor)
+            raise StateInUse(self.root, _read_pid(self.lock)) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def holder(self) -> int | None:
         """The process that holds the folder: its id, 0 if it can't be told yet, None if nobody does."""
