@@ -33,7 +33,7 @@ def inclusion_proof(nodes: Nodes, index: int, size: int) -> list[bytes]:
 
 
 def consistency_proof(nodes: Nodes, first: int, second: int) -> list[bytes]:
-    """The proof that the tree of `first` leaves begins that of `second`. Raises ValueError, and LookupError of `nodes`."""
+    """The proof that the tree of `first` leaves begins that of `second`. Raises ValueError; LookupError of `nodes`."""
     if not 0 <= first <= second:
         raise ValueError(f"a tree of {first} leaves is not the beginning of one of {second}")
     if first in (0, second):
