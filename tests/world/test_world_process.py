@@ -286,6 +286,13 @@ class TestEnd:
         world.process.stdin.close()
         assert world.process.wait(20) == 0
 
+    def test_it_ends_also_while_it_starts(self, start_world: Callable[..., Any]) -> None:
+        world = start_world(begin=False)
+        command = [COMMAND, "serve", "--config", str(world.folder / "world.yaml"), "--stop-on-stdin-eof"]
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=30)
+        assert ended.returncode == 0
+        assert b"Traceback" not in ended.stderr
+
     def test_sigint_ends_it_too(self, start_world: Callable[..., Any]) -> None:
         world = start_world()
         world.process.send_signal(signal.SIGINT)

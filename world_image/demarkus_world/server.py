@@ -11,8 +11,9 @@ import asyncio
 import logging
 import secrets
 import time
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 from demarkus_base.blobs.directory import DirectoryBlobs
 from demarkus_base.blobs.memory import MemoryBlobs
@@ -26,6 +27,8 @@ from demarkus_world.settings import HistoryMode, HostPort, Settings, SettingsErr
 from demarkus_world.sources import Sources
 from mark_protocol.transport import listen
 from mark_protocol.transport.port import Certificate, Limits, Listener, TransportError
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -66,13 +69,9 @@ class World:
             self._health = await self._start_probes(settings, stack)
             blobs = await _open_store(settings)
             stack.push_async_callback(blobs.close)
-            engine = self._engine = await Engine.open(
-                blobs,
-                Identity(settings.identity.history, settings.identity.incarnation),
-                now=lambda: time.time_ns() // 1_000_000,
-                random=secrets.token_bytes,
-                compatible=settings.history is HistoryMode.COMPATIBLE,
-            )
+            engine = self._engine = await _unless_stopped(stop, _open_engine(settings, blobs))
+            if engine is None:
+                return
             stack.push_async_callback(engine.close)
             # A store that exists keeps its incarnation, whatever the configuration says.
             self._sources.bind(f"{engine.identity.history}/{engine.identity.incarnation}")
@@ -190,3 +189,25 @@ async def _open_store(settings: Settings) -> Blobs:
         # A volume that is not mounted must not become an empty world.
         raise SettingsError([f"store.directory: {directory} does not exist or is no directory"])
     return await DirectoryBlobs.open(directory / STORE)
+
+
+async def _open_engine(settings: Settings, blobs: Blobs) -> Engine:
+    return await Engine.open(
+        blobs,
+        Identity(settings.identity.history, settings.identity.incarnation),
+        now=lambda: time.time_ns() // 1_000_000,
+        random=secrets.token_bytes,
+        compatible=settings.history is HistoryMode.COMPATIBLE,
+    )
+
+
+async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result of a long work, or None, and the work is cancelled, if `stop` is set before it ends."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)

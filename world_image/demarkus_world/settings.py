@@ -139,7 +139,10 @@ class Rate(_Section):
 
 
 class RequestLimits(_Section):
-    """Streams that a connection may have open at once, the time a request may take, and its rate."""
+    """Streams that a connection may have open at once, the time a request may take, and its rate.
+
+    The timeout bounds three things: the arrival of a request (as configured at the start), its wait, and its work.
+    """
 
     max_streams: int = Field(default=10, ge=1, le=10_000)
     request_timeout: Seconds = 10.0

@@ -44,5 +44,6 @@ def _history(call: Call, newest: VersionRecord, chain: ChainReport) -> dict[str,
     if chain.predecessor_hash is not None:
         keys["predecessor-hash"] = f"sha256-{chain.predecessor_hash}"
     if call.credential is not None:
-        keys |= {"by": newest.by or "", "credential": newest.credential or ""}
+        author = {"by": newest.by, "credential": newest.credential}
+        keys |= {name: text for name, text in author.items() if text is not None}
     return keys
