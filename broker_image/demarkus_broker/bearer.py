@@ -58,7 +58,7 @@ def verify(token: str, keys: Mapping[str, ECKey], *, issuer: str, audience: str,
     if audience not in (named if isinstance(named, list) else [named]):
         raise BearerError(BearerFault.AUDIENCE)
     subject = claims.get("sub")
-    if not isinstance(subject, str) or not subject:
+    if not isinstance(subject, str) or not subject or not subject.isprintable():
         raise BearerError(BearerFault.MALFORMED)
     if _seconds(claims, "exp") <= now:
         raise BearerError(BearerFault.EXPIRED)

@@ -1,6 +1,6 @@
 """The front of the gateway: what every HTTP request passes before MCP sees it.
 
-Order: Host, then for `/mcp` Origin, preflight, method, bearer, body (size and time), and only then the MCP session
+Order: Host, then for `/mcp` Origin, preflight, bearer, method, body (size and time), and only then the MCP session
 manager. `/mcp` and `/mcp/` are one resource; nothing is ever redirected, since a redirect drops the bearer or the body.
 """
 

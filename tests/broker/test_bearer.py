@@ -52,6 +52,8 @@ def test_the_audience_may_be_one_of_a_list(key_files: Any) -> None:
         ({"aud": None}, BearerFault.AUDIENCE),
         ({"sub": ""}, BearerFault.MALFORMED),
         ({"sub": 7}, BearerFault.MALFORMED),
+        ({"sub": "a\nb"}, BearerFault.MALFORMED),
+        ({"sub": "a\u202eb"}, BearerFault.MALFORMED),
         ({"exp": None}, BearerFault.MALFORMED),
         ({"exp": "4102444800"}, BearerFault.MALFORMED),
         ({"exp": True}, BearerFault.MALFORMED),

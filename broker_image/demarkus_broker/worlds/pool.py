@@ -104,6 +104,7 @@ class _Link:
         self._client = MarkClient(self._pool, timeout=DEADLINE)
         self._breaker = Breaker()
         self._resolving = asyncio.Lock()
+        self._resolved = False
         self._resolved_at: float | None = None
         self._under_way = 0
         self._idle = asyncio.Event()
@@ -117,7 +118,7 @@ class _Link:
         """Take over other addresses; connections to addresses that stay are kept."""
         before, self._world = self._world, world
         if (world.addresses, world.service) != (before.addresses, before.service):
-            self._resolved_at = None
+            self._resolved, self._resolved_at = False, None
             self._breaker.succeeded()  # what failed at the old addresses says nothing about the new ones
             self._open.set(0)
             if world.addresses is not None:
@@ -178,7 +179,7 @@ class _Link:
         self._requests.labels(world=self.name, outcome=outcome).inc()
 
     async def _refresh_addresses(self) -> None:
-        """Resolve the Service again if it is time. Raises Unreachable if no address has ever been found."""
+        """Resolve the Service again if it is time. Raises Unreachable if no address is known at all."""
         service = self._world.service
         if service is None:
             return
@@ -189,6 +190,8 @@ class _Link:
             try:
                 async with asyncio.timeout(RESOLVE_TIMEOUT):
                     self._pool.retarget(await self._resolve(service))
+                self._resolved = True
             except (OSError, TimeoutError) as error:
-                raise Unreachable(f"{service}: {error or 'no answer from DNS'}") from error
+                if not self._resolved:
+                    raise Unreachable(f"{service}: {error or 'no answer from DNS'}") from error
             self._resolved_at = loop.time()

@@ -54,7 +54,7 @@ async def send(call: Call[A], target: Target, write: Write) -> Outcome:
             raise
         return await _settle(call, target, write, lost)
     if response.status == Status.CONFLICT:
-        return await _conflict(call, target, write, response)
+        return await _conflict(call, target, write, response.metadata.get("server-version", ""))
     return outcome(response)
 
 
@@ -92,7 +92,7 @@ async def _settle(call: Call[A], target: Target, write: Write, lost: Refusal) ->
     if found is _Found.OURS:
         return _made(there, help="The world's answer was lost on the way; the write itself is there.")
     if found is _Found.ANOTHER:
-        return await _conflict(call, target, write, None)
+        return await _conflict(call, target, write, there.metadata.get("version", ""))
     raise Refusal(
         Kind.TRY_LATER,
         "the world's answer was lost on the way, and the write is not there",
@@ -100,28 +100,27 @@ async def _settle(call: Call[A], target: Target, write: Write, lost: Refusal) ->
     )
 
 
-async def _conflict(call: Call[A], target: Target, write: Write, response: Response | None) -> Outcome:
+async def _conflict(call: Call[A], target: Target, write: Write, version: str) -> Outcome:
     """The answer to a write that came too late: with the text that is there now, so that nobody loses one.
 
     If what is there now is this very write (its caller repeats it after a lost answer), it is reported as made.
+    `version` is the document's as far as it is known already.
     """
     try:
         current = await call.ask(target, Request(Verb.FETCH, target.path))
-        version = current.metadata.get("version", "")
+        version = current.metadata.get("version", version)
         if version == str(write.expected + 1):
             found, there = await _look(call, target, write)
             if found is _Found.OURS:
                 return _made(there, help="This write had been made before; it was not made again.")
     except Refusal:
         current = Response(status="")  # the world has just gone: its conflict is still the answer
-        version = ""
-    version = version or (response.metadata.get("server-version", "") if response else "")
     keys = {"your-version": str(write.expected), "server-version": version}
     if current.status != Status.OK:
         return Outcome(
             status=Status.CONFLICT,
             keys=keys,
-            help=f"The document is at version {version or 'unknown'}: mark_fetch it, put your change into its text, "
+            help=f"The document is at version {version}: mark_fetch it, put your change into its text, "
             "and write that with the version you fetched as expected_version.",
         )
     text = current.body.decode("utf-8", errors="replace")
