@@ -24,7 +24,8 @@ class Progress:
     def show(self, report: Report) -> None:
         """Print what is different from the last report."""
         for subject in report.subjects:
-            self._say(subject.title, _condition(subject))
+            if subject.ready or subject.message:
+                self._say(subject.title, _condition(subject))
         for process in report.processes:
             if process.phase == Phase.BACKOFF and process.last_words:
                 self._say(f"process {process.name}", f"ended ({process.last_words}); it is started again")
@@ -40,7 +41,7 @@ class Progress:
 def _condition(subject: Subject) -> str:
     if subject.ready:
         return f"ready at {subject.url}"
-    return f"{subject.reason}: {subject.message}" if subject.message else subject.reason
+    return f"{subject.reason}: {subject.message}"
 
 
 def summary(report: Report, folder: StateFolder, *, ending: str) -> Sequence[str]:
