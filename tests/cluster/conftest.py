@@ -97,3 +97,12 @@ async def home(plane: ControlPlane, operator_kubeconfig: Path, request: pytest.F
             for operator in found.operators:
                 await operator.stop()
             plane.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+@pytest.fixture
+def other_namespace(plane: ControlPlane) -> Iterator[str]:
+    """A second namespace."""
+    namespace = f"t-{secrets.token_hex(4)}"
+    plane.kubectl("create", "namespace", namespace)
+    yield namespace
+    plane.kubectl("delete", "namespace", namespace, "--wait=false")

@@ -50,11 +50,12 @@ async def eventually(what: str, probe: Callable[[], Awaitable[T]], *, seconds: f
 class OperatorProcess:
     """`demarkus-operator` as a child process, acting with its ServiceAccount's token."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *, watch: str, lease: str) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *, watch: Sequence[str], lease: str) -> None:
         self.log = log
         self._file = log.open("ab")
         command = [str(Path(sys.executable).parent / "demarkus-operator"), "--namespace", OPERATOR_NAMESPACE]
-        command += ["--watch-namespace", watch, "--lease", lease, "--health", "127.0.0.1:0"]
+        command += [f"--watch-namespace={namespace}" for namespace in watch]
+        command += ["--lease", lease, "--health", "127.0.0.1:0"]
         environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
         self._process = subprocess.Popen(
             command,
@@ -116,16 +117,17 @@ class Home:
     kubeconfig: Path
     operators: list[OperatorProcess] = field(default_factory=list)
 
-    async def operator(self, *, lease: str | None = None) -> OperatorProcess:
-        """A new operator process that looks after this namespace, once it leads."""
-        started = self.start_operator(lease=lease)
+    async def operator(self, *, lease: str | None = None, namespaces: Sequence[str] = ()) -> OperatorProcess:
+        """A new operator process that looks after this namespace (or these), once it leads."""
+        started = self.start_operator(lease=lease, namespaces=namespaces)
         await started.leads()
         return started
 
-    def start_operator(self, *, lease: str | None = None) -> OperatorProcess:
+    def start_operator(self, *, lease: str | None = None, namespaces: Sequence[str] = ()) -> OperatorProcess:
         """The same, without waiting."""
         log = self.plane.folder / f"{self.namespace}-{len(self.operators)}.log"
-        started = OperatorProcess(self.kubeconfig, log, watch=self.namespace, lease=lease or self.namespace)
+        watch = namespaces or [self.namespace]
+        started = OperatorProcess(self.kubeconfig, log, watch=watch, lease=lease or self.namespace)
         self.operators.append(started)
         return started
 
@@ -147,6 +149,10 @@ class Home:
         """The name of a World here."""
         return world_ref(self.namespace, name)
 
+    def world_in(self, namespace: str, name: str = "handbook") -> Ref:
+        """The name of a World elsewhere."""
+        return world_ref(namespace, name)
+
     def universe(self, name: str = "acme") -> Ref:
         """The name of a Universe here."""
         return universe_ref(self.namespace, name)
@@ -157,6 +163,23 @@ class Home:
             return await self.api.get(ref)
         except NotFound:
             return None
+
+    async def pods_are_ready(self, workload: Ref) -> None:
+        """Says of a workload's pods what a kubelet would; its controller then counts them."""
+        wanted = (await self.api.get(workload))["spec"]
+        selector = ",".join(f"{key}={value}" for key, value in wanted["selector"]["matchLabels"].items())
+        status = {"phase": "Running", "podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}]}
+        ready = json.dumps({"status": {**status, "conditions": [{"type": "Ready", "status": "True"}]}})
+        pods: list[str] = []
+
+        async def made() -> bool:
+            nonlocal pods
+            pods = self.kubectl("get", "pods", f"--selector={selector}", "--output=name").split()
+            return len(pods) == wanted["replicas"]
+
+        await eventually(f"pods of {workload}", made)
+        for pod in pods:
+            self.kubectl("patch", pod, "--subresource=status", "--type=merge", "--patch", ready)
 
     async def condition(self, ref: Ref, type_: str = "Ready") -> dict[str, Any]:
         """A condition of an object; empty if it has none."""

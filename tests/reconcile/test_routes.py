@@ -102,8 +102,17 @@ def test_what_is_not_in_a_listing_is_forgotten(routes: Routes) -> None:
     assert routes.heard(seen(a_world())) == [HANDBOOK, ACME]
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "owner"),
+    [("PersistentVolumeClaim", "handbook-data", HANDBOOK), ("ConfigMap", "acme-record", ACME)],
+)
+def test_a_child_that_outlives_its_owner_leads_there_whatever_its_labels_say(kind: str, name: str, owner: Ref) -> None:
+    edited = a_child(name=name, labels={"demarkus.io/world": "other", "demarkus.io/universe": "other"})
+    assert owner_of({**edited, "kind": kind}) == owner
+
+
 def a_child(**metadata: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "acme", **metadata}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "child", "namespace": "acme", **metadata}}
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,30 @@ from demarkus_operator.api.common import API_VERSION
 from demarkus_operator.cluster.kinds import UNIVERSE, WORLD
 from demarkus_operator.plan import labels
 from demarkus_operator.plan.membership import universe_of
+from demarkus_operator.plan.names import UniverseNames, WorldNames
 from demarkus_operator.plan.objects import Manifest, Ref
+
+_KEPT = {
+    "PersistentVolumeClaim": (WORLD, WorldNames("", "").claim.name),
+    "ConfigMap": (UNIVERSE, UniverseNames("", "").record.name),
+}
+"""Children that we watch and that outlive their owner: the owner's kind, and what stands behind its name."""
 
 
 def owner_of(child: Manifest) -> Ref | None:
-    """The World or Universe that a child belongs to: by its owner, or by its labels if it outlives its owner."""
+    """The World or Universe that a child belongs to.
+
+    By its owner reference; or by its name, if it is of those that have none; or else by its labels, which come last
+    because it may be they that somebody edited.
+    """
     metadata = child["metadata"]
-    namespace = metadata["namespace"]
+    namespace, name = metadata["namespace"], metadata["name"]
     for owner in metadata.get("ownerReferences") or ():
         if owner["apiVersion"] == API_VERSION:
             return Ref(API_VERSION, owner["kind"], namespace, owner["name"])
+    kept = _KEPT.get(child["kind"])
+    if kept is not None and name.endswith(kept[1]):
+        return Ref(API_VERSION, kept[0].kind, namespace, name.removesuffix(kept[1]))
     found = metadata.get("labels") or {}
     for label, kind in ((labels.WORLD, WORLD.kind), (labels.UNIVERSE, UNIVERSE.kind)):
         if label in found:
