@@ -23,4 +23,9 @@ How it is read
     versions.py       stored bytes: checked, cached
     chain.py          the check of a document's history
     parallel.py, retry.py   many calls at once; calls again
+
+How it is proven
+    proof.py          the Merkle tree over the log: edge, inclusion and consistency proofs
+    nodes.py          the table of the tree's nodes, disposable
+    notes.py          what the world signs: notes of size and root, statements
 """

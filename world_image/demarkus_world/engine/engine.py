@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from demarkus_base.blobs.port import BlobError, Blobs
 from demarkus_world.engine import chain, identity, retry
@@ -18,12 +19,16 @@ from demarkus_world.engine.model import (
     Write,
     Written,
 )
+from demarkus_world.engine.nodes import NodeTable
+from demarkus_world.engine.notes import WorldKey, origin
+from demarkus_world.engine.proof import Tree
 from demarkus_world.engine.refusals import (
     ContentTooLarge,
     DocumentArchived,
     DocumentMissing,
     EngineError,
     MetadataRefused,
+    NoKey,
     OutcomeUnknown,
     PathCollision,
     PathUnstorable,
@@ -48,6 +53,7 @@ __all__ = [
     "Head",
     "Identity",
     "MetadataRefused",
+    "NoKey",
     "OutcomeUnknown",
     "PathCollision",
     "PathUnstorable",
@@ -90,6 +96,7 @@ class Engine:
         committer: Committer,
         exclusive: bool,
         compatible: bool,
+        key: WorldKey | None,
     ) -> None:
         self.identity = identity
         self._log = log
@@ -97,7 +104,9 @@ class Engine:
         self._committer = committer
         self._exclusive = exclusive
         self._compatible = compatible
+        self._key = key
         self._running = asyncio.create_task(committer.run(), name="committer")
+        self._proving = asyncio.create_task(log.tree.follow(log.entries_from), name="tree")
 
     @classmethod
     async def open(
@@ -109,9 +118,12 @@ class Engine:
         random: Callable[[int], bytes],
         compatible: bool = False,
         pause: retry.Pause = asyncio.sleep,
+        key: WorldKey | None = None,
+        nodes: Path | None = None,
     ) -> "Engine":
         """Open the store, and create it if there is nothing yet; the caller keeps and later closes `blobs`.
 
+        `key` signs the notes; `nodes` is the file of the tree's nodes, which is disposable (None = in memory).
         `now` gives ms since 1970, `random` that many random bytes. With `compatible` a path segment `versions` may be
         stored. Raises StoreForeign for a store of another history, StoreDamaged naming object and field, StoreFull,
         Unavailable.
@@ -119,7 +131,8 @@ class Engine:
         try:
             found = await identity.establish(blobs, configured, pause=pause)
             versions = Versions(blobs, pause=pause)
-            log = Log(blobs, versions, history=found.history, pause=pause)
+            tree = Tree(NodeTable(nodes, log=origin(found)))
+            log = Log(blobs, versions, tree, history=found.history, pause=pause)
             await log.replay()
         except BlobError as error:
             raise Unavailable(f"the store can't be read: {error}") from error
@@ -131,6 +144,7 @@ class Engine:
             committer=committer,
             exclusive=blobs.exclusive,
             compatible=compatible,
+            key=key,
         )
 
     @property
@@ -169,6 +183,28 @@ class Engine:
             raise DocumentMissing(path)
         return await chain.check(records, self._log.view.predecessor(path), self._versions)
 
+    async def note(self) -> str:
+        """The signed note of every commit that ended before this call.
+
+        Raises NoKey, StoreDamaged, Unavailable.
+        """
+        if self._key is None:
+            raise NoKey("this world has no key to sign with: set identity.keyFile")
+        if not self._exclusive:
+            await self._log.refresh()
+        return self._key.note(self.identity, self._log.tree.edge)
+
+    def consistency(self, first: int, second: int) -> list[bytes]:
+        """The proof (RFC 9162) that the log of `first` entries begins the log of `second`.
+
+        Raises ValueError for sizes that the log does not have, LookupError while the tree is being made anew.
+        """
+        return self._log.tree.consistency(first, second)
+
+    def inclusion(self, sequence: int, size: int) -> list[bytes]:
+        """The proof (RFC 9162) that an entry is among the first `size`. Raises as `consistency` does."""
+        return self._log.tree.inclusion(sequence, size)
+
     async def write(self, write: Write, *, timeout: float = WRITE_TIMEOUT) -> Written:
         """Commit a change, durably. `timeout` is in seconds.
 
@@ -183,9 +219,13 @@ class Engine:
     async def close(self) -> None:
         """Answer the writes in line, then stop. If this is cancelled they are answered at once, as well as possible."""
         self._committer.close()
+        self._proving.cancel()
         try:
             await asyncio.shield(self._running)
         except asyncio.CancelledError:
             self._running.cancel()
             await asyncio.wait({self._running})
             raise
+        finally:
+            await asyncio.wait({self._proving})
+            self._log.tree.close()

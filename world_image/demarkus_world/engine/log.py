@@ -5,12 +5,13 @@ entries against the state) before any of it is taken in.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from demarkus_base.blobs.port import Blobs, Integrity, NotFound
 from demarkus_world.engine import keys, retry, slots
 from demarkus_world.engine.entries import CONTENT, Entry
 from demarkus_world.engine.parallel import PARALLEL, in_parallel
+from demarkus_world.engine.proof import Tree
 from demarkus_world.engine.refusals import StoreDamaged
 from demarkus_world.engine.slots import NO_SLOT, Slot
 from demarkus_world.engine.versions import Versions
@@ -20,8 +21,9 @@ from demarkus_world.view.memory import InvalidEntry, MemoryView, record_of
 class Log:
     """The part of the log that is known here. `foreign` counts the slots of other writers taken in since the start."""
 
-    def __init__(self, blobs: Blobs, versions: Versions, *, history: str, pause: retry.Pause) -> None:
+    def __init__(self, blobs: Blobs, versions: Versions, tree: Tree, *, history: str, pause: retry.Pause) -> None:
         self.view = MemoryView()
+        self.tree = tree
         self.foreign = 0
         self._blobs = blobs
         self._versions = versions
@@ -71,6 +73,18 @@ class Log:
             if self._probes == seen:
                 self._probes += 1
                 await self._follow()
+
+    async def entries_from(self, sequence: int) -> AsyncIterator[Sequence[Entry]]:
+        """Read again what was taken in before, from that entry on. Raises StoreDamaged, Unavailable."""
+        names = [name async for name in self._blobs.list(keys.LOG, keys.slot(max(sequence - slots.ENTRIES, 0)))]
+        for start in range(0, len(names), PARALLEL):
+            page = names[start : start + PARALLEL]
+            for name, data in zip(page, await in_parallel(self._read, page), strict=True):
+                if data is None:
+                    raise StoreDamaged(f"{name}: listed, but not there")
+                found = slots.read(data, key=name)
+                if found.last >= sequence:
+                    yield [entry for entry in found.entries if entry.seq >= sequence]
 
     def next_slot(self, writer: str, entries: Sequence[Entry]) -> Slot:
         """The slot that would follow the tip. Raises StoreDamaged when the tip can't be followed."""
@@ -128,6 +142,7 @@ class Log:
                 # The view holds half a slot now: nothing may be built on it.
                 self._damage = StoreDamaged(f"{keys.slot(slot.first)}: entry {entry.seq}: {error}")
                 raise self._damage from error
+        self.tree.take_in(slot.entries)
         self._tip_hash = slots.slot_hash(data)
         self._tip_time = slot.entries[-1].time
 

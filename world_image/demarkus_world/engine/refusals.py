@@ -92,3 +92,7 @@ class StoreDamaged(EngineError):
 
 class StoreForeign(EngineError):
     """The store is not the one this world is configured for; it was not touched."""
+
+
+class NoKey(EngineError):
+    """The world has no key, so it can't sign what it says of its history."""

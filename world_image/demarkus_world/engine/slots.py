@@ -6,6 +6,7 @@ Creating `log/<tip + 1>.json` is what makes them true.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from demarkus_world.engine import canonical, entries
 from demarkus_world.engine.entries import Entry, EntryFault
@@ -55,22 +56,40 @@ def decode(data: bytes, *, key: str, history: str, first: int, prev: str, time: 
 
     Raises StoreDamaged naming the object and the field.
     """
+    value = _object(data, key)
+    for field, expected in (("history", history), ("first", first), ("prev", prev)):
+        if value.get(field) != expected:
+            raise StoreDamaged(f"{key}: {field} is {value.get(field)!r}, expected {expected!r}")
+    return _slot(value, key, time)
+
+
+def read(data: bytes, *, key: str) -> Slot:
+    """The slot in the bytes, whatever it follows. Raises StoreDamaged naming the object and the field."""
+    value = _object(data, key)
+    for field, of in (("history", str), ("first", int), ("prev", str)):
+        if type(value.get(field)) is not of:
+            raise StoreDamaged(f"{key}: {field} is {value.get(field)!r}")
+    return _slot(value, key, 0)
+
+
+def _object(data: bytes, key: str) -> dict[str, Any]:
     try:
         value = canonical.decode(data)
     except canonical.NotCanonical as error:
         raise StoreDamaged(f"{key}: {error}") from error
     if value.get("schema") != SCHEMA:
         raise StoreDamaged(f"{key}: schema is {value.get('schema')!r}, this version knows {SCHEMA}")
-    for field, expected in (("history", history), ("first", first), ("prev", prev)):
-        if value.get(field) != expected:
-            raise StoreDamaged(f"{key}: {field} is {value.get(field)!r}, expected {expected!r}")
+    return value
+
+
+def _slot(value: dict[str, Any], key: str, time: int) -> Slot:
     found = value.get("entries")
     if value.keys() != {"schema", "history", "first", "writer", "prev", "entries"} or not isinstance(found, list):
         raise StoreDamaged(f"{key}: fields missing or not expected")
     if not 1 <= len(found) <= ENTRIES or not isinstance(value["writer"], str):
         raise StoreDamaged(f"{key}: {len(found)} entries by writer {value['writer']!r}")
-    read: list[Entry] = []
-    for number, item in enumerate(found, first):
+    entries_read: list[Entry] = []
+    for number, item in enumerate(found, value["first"]):
         try:
             entry = entries.from_json(item if isinstance(item, dict) else {})
         except EntryFault as error:
@@ -78,5 +97,11 @@ def decode(data: bytes, *, key: str, history: str, first: int, prev: str, time: 
         if entry.seq != number or entry.time < time:
             raise StoreDamaged(f"{key}: entry {number}: seq is {entry.seq}, time is {entry.time} after {time}")
         time = entry.time
-        read.append(entry)
-    return Slot(history=history, first=first, writer=value["writer"], prev=prev, entries=read)
+        entries_read.append(entry)
+    return Slot(
+        history=value["history"],
+        first=value["first"],
+        writer=value["writer"],
+        prev=value["prev"],
+        entries=entries_read,
+    )
