@@ -26,7 +26,7 @@ from demarkus_world.engine import keys, retry, slots
 from demarkus_world.engine.entries import Entry
 from demarkus_world.engine.log import Log
 from demarkus_world.engine.members import Member, compose
-from demarkus_world.engine.model import Write, Written
+from demarkus_world.engine.model import Adopt, Change, Written
 from demarkus_world.engine.preconditions import Content, decide
 from demarkus_world.engine.refusals import EngineError, OutcomeUnknown, StoreDamaged, StoreFull, Unavailable
 from demarkus_world.engine.tentative import Tentative
@@ -87,7 +87,7 @@ class Committer:
         self._closing = False
         self._ended = False
 
-    async def submit(self, write: Write, *, timeout: float) -> Written:
+    async def submit(self, write: Change, *, timeout: float) -> Written:
         """See `Engine.write`."""
         size = self._size(write)
         if self.counts.waiting >= WAITING or self._waiting_bytes + size > WAITING_BYTES:
@@ -169,9 +169,11 @@ class Committer:
             for member in self._line:
                 await self._decide(member)
 
-    async def _base(self, write: Write) -> StoredVersion | None:
+    async def _base(self, write: Change) -> StoredVersion | None:
         """The version an APPEND builds on, if it is the newest one."""
-        document = self._tentative.document(write.path) if write.op == "append" else None
+        if isinstance(write, Adopt) or write.op != "append":
+            return None
+        document = self._tentative.document(write.path)
         if document is None or document.version != write.expected:
             return None
         content = self._tentative.content(write.path, document.version)
@@ -180,8 +182,10 @@ class Committer:
         record = self._log.view.version(write.path, document.version)
         return await self._versions.parsed(record) if record is not None else None
 
-    def _size(self, write: Write) -> int:
+    def _size(self, write: Change) -> int:
         """About how many bytes a write keeps in memory while it waits."""
+        if isinstance(write, Adopt):
+            return len(write.stored)
         head = self._log.view.head(write.path) if write.op == "append" else None
         return len(write.body) + (head.record.size if head else 0)
 

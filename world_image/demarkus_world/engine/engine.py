@@ -1,7 +1,7 @@
 """The interface the verbs see: open a store, look at its state, read versions, write, check a history."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,9 @@ from demarkus_world.engine import chain, identity, retry
 from demarkus_world.engine.committer import Committer
 from demarkus_world.engine.log import Log
 from demarkus_world.engine.model import (
+    Adopt,
     ChainReport,
+    Change,
     Child,
     Head,
     Identity,
@@ -37,13 +39,16 @@ from demarkus_world.engine.refusals import (
     StoreFull,
     Unavailable,
     VersionConflict,
+    VersionRefused,
     WriteRefused,
 )
 from demarkus_world.engine.versions import Versions
 from mark_protocol.paths import unstorable
 
 __all__ = [
+    "Adopt",
     "ChainReport",
+    "Change",
     "Child",
     "ContentTooLarge",
     "DocumentArchived",
@@ -64,6 +69,7 @@ __all__ = [
     "Unavailable",
     "VersionConflict",
     "VersionRecord",
+    "VersionRefused",
     "View",
     "Write",
     "WriteRefused",
@@ -205,7 +211,7 @@ class Engine:
         """The proof (RFC 9162) that an entry is among the first `size`. Raises as `consistency` does."""
         return self._log.tree.inclusion(sequence, size)
 
-    async def write(self, write: Write, *, timeout: float = WRITE_TIMEOUT) -> Written:
+    async def write(self, write: Change, *, timeout: float = WRITE_TIMEOUT) -> Written:
         """Commit a change, durably. `timeout` is in seconds.
 
         Raises the WriteRefused that applies, Unavailable (nothing was done), OutcomeUnknown (it may have been, or may
@@ -215,6 +221,17 @@ class Engine:
         if rule is not None:
             raise PathUnstorable(write.path, rule=rule)
         return await self._committer.submit(write, timeout=timeout)
+
+    async def write_all(
+        self, writes: Sequence[Change], *, timeout: float = WRITE_TIMEOUT
+    ) -> list[Written | BaseException]:
+        """Commit changes in the order given, each on top of the one before and as many as fit into each slot.
+
+        What became of each comes back in that order: its result, or what `write` would have raised. After one that
+        is refused the others of its document mostly are, too.
+        """
+        # Writes are decided in the order in which they ask, and tasks start in the order in which they are made.
+        return await asyncio.gather(*(self.write(write, timeout=timeout) for write in writes), return_exceptions=True)
 
     async def close(self) -> None:
         """Answer the writes in line, then stop. If this is cancelled they are answered at once, as well as possible."""

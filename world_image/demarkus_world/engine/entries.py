@@ -3,6 +3,7 @@
 No title, tag, text or e-mail stands here: what must be erasable is in the blobs.
 
     publish append      version; stored, size = SHA-256 and number of the stored bytes; body = SHA-256 of the body; blob
+                        imported: modified (ms); predecessor = hash of the version before, if the first here is not v1
     archive unarchive   version, the newest, which stays as it is
     prune               first..version are no longer retained; stored = hash of the last of them; erase
 """
@@ -35,6 +36,7 @@ _OF_OP = {
     Op.UNARCHIVE: frozenset[str](),
     Op.PRUNE: frozenset({"first", "stored", "erase"}),
 }
+_MAY = {Op.PUBLISH: frozenset({"modified", "predecessor"})}
 _HASH = re.compile("[0-9a-f]{64}")
 _ID = re.compile("[0-9a-f]{32}")
 _CREDENTIALS = frozenset({"token", "grant", "local"})
@@ -60,6 +62,8 @@ class Entry:
     body: str | None = None
     size: int | None = None
     blob: str | None = None
+    modified: int | None = None
+    predecessor: str | None = None
     first: int | None = None
     erase: bool | None = None
 
@@ -77,8 +81,9 @@ def from_json(value: Mapping[str, Any]) -> Entry:
     except (KeyError, ValueError):
         raise EntryFault(f"op is {value.get('op')!r}, which this version does not know") from None
     wanted = _COMMON | _OF_OP[op]
-    if not wanted <= value.keys() <= wanted | _WHO:
-        odd = sorted(wanted - value.keys() | value.keys() - wanted - _WHO)
+    allowed = wanted | _WHO | _MAY.get(op, frozenset())
+    if not wanted <= value.keys() <= allowed:
+        odd = sorted(wanted - value.keys() | value.keys() - allowed)
         raise EntryFault(f"{', '.join(odd)} missing or not expected in {op}")
     for name, given in value.items():
         if not _CHECKS[name](given):
@@ -126,6 +131,8 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "body": _is_hash,
     "size": _is_number,
     "blob": _is_text,
+    "modified": _is_number,
+    "predecessor": _is_hash,
     "first": _is_number,
     "erase": lambda value: type(value) is bool,
 }

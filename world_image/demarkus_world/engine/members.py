@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from demarkus_world.engine.entries import Entry, Op
-from demarkus_world.engine.model import View, Write, Written
-from demarkus_world.engine.preconditions import Decision
+from demarkus_world.engine.entries import CONTENT, Entry, Op
+from demarkus_world.engine.model import Adopt, Change, View, Written
+from demarkus_world.engine.preconditions import Content, Decision
 from demarkus_world.engine.refusals import EngineError, Unavailable
 
 
@@ -14,7 +14,7 @@ from demarkus_world.engine.refusals import EngineError, Unavailable
 class Member:
     """A write in line. `staged` is the hash of the bytes that `staging` creates; it returns their key."""
 
-    write: Write
+    write: Change
     operation: str
     answer: asyncio.Future[Written]
     decision: Decision | None = None
@@ -28,7 +28,12 @@ class Member:
         """How many entries of a slot it takes."""
         if self.decision is None or not self.decision.changes:
             return 0
-        return 2 if self.decision.pruned else 1
+        return 2 if self.decision.pruned or self.archives else 1
+
+    @property
+    def archives(self) -> bool:
+        """Whether the version it makes is archived at once."""
+        return self.decision is not None and self.decision.content is not None and self.decision.after.archived
 
     @property
     def gave_up(self) -> bool:
@@ -50,41 +55,58 @@ def compose(batch: Sequence[Member], view: View, *, time: int) -> tuple[list[Ent
     """The entries of the next slot after `view`, and what each member is told once they are in the log."""
     entries: list[Entry] = []
     answers: list[Written | EngineError] = []
-    # Paths of which this very slot makes the newest version.
-    made: set[str] = set()
+    # When the newest version was modified, of paths of which this very slot makes one.
+    made: dict[str, int] = {}
     for member in batch:
         path, decision = member.write.path, member.decision
         if decision is None:
             answers.append(member.refusal or Unavailable("not decided"))
             continue
+        head = view.head(path)
+        modified = made.get(path, head.record.modified if head else 0)
         if decision.content is not None:
-            made.add(path)
-        head = None if path in made else view.head(path)
-        answers.append(Written(decision.outcome, decision.version, head.record.modified if head else time))
+            # Of a document the times never go back; what comes from elsewhere was not modified later than now.
+            modified = min(max(_time_of(decision.content, time), modified), time)
+            made[path] = modified
+        answers.append(Written(decision.outcome, decision.version, modified))
         for draft in _drafts(member, decision):
-            entries.append(replace(draft, seq=view.sequence + len(entries) + 1, time=time))
+            adopted = modified if draft.op in CONTENT and isinstance(member.write, Adopt) else None
+            entries.append(replace(draft, seq=view.sequence + len(entries) + 1, time=time, modified=adopted))
     return entries, answers
+
+
+def _time_of(content: Content, now: int) -> int:
+    return now if content.modified is None else content.modified
 
 
 def _drafts(member: Member, decision: Decision) -> Iterator[Entry]:
     """A member's entries, still without sequence and time."""
     if not decision.changes:
         return
+    content, pruned = decision.content, decision.pruned
     draft = Entry(
         seq=0,
         time=0,
-        op=Op(member.write.op),
+        op=Op.ARCHIVE if content is None and isinstance(member.write, Adopt) else Op(member.write.op),
         path=member.write.path,
         version=decision.version,
         operation=member.operation,
         by=member.write.by,
         credential=member.write.credential,
     )
-    content, pruned = decision.content, decision.pruned
     if content is None or member.staging is None:
         yield draft
         return
     blob = member.staging.result()
-    yield replace(draft, stored=content.stored, body=content.body, size=len(content.data), blob=blob)
+    yield replace(
+        draft,
+        stored=content.stored,
+        body=content.body,
+        size=len(content.data),
+        blob=blob,
+        predecessor=content.predecessor,
+    )
+    if member.archives:
+        yield replace(draft, op=Op.ARCHIVE)
     if pruned is not None:
         yield replace(draft, op=Op.PRUNE, first=pruned.first, version=pruned.last, stored=pruned.stored, erase=False)

@@ -112,6 +112,28 @@ class Write:
     credential: Credential
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt:
+    """A version that is brought from elsewhere, byte for byte: its etag and its place in the chain stay.
+
+    `number` has to be the next one; a document that is not there may begin with any, because the store it comes from
+    may have pruned the ones before. `stored` has to be well-formed to the letter and to link to the version before.
+    `modified` is its time there; `archived` says whether the document is archived with it.
+    """
+
+    path: str
+    number: int
+    stored: bytes
+    modified: int
+    archived: bool = False
+    by: str
+    credential: Credential = "local"
+    op: WriteOperation = field(default="publish", init=False)
+
+
+Change = Write | Adopt
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """What became of a write that was not refused. `modified` is the time of that version."""

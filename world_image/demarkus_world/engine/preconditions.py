@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from demarkus_world.engine.model import Outcome, Write
+from demarkus_world.engine.model import Adopt, Change, Outcome, Write
 from demarkus_world.engine.refusals import (
     ContentTooLarge,
     DocumentArchived,
@@ -17,6 +17,7 @@ from demarkus_world.engine.refusals import (
     MetadataRefused,
     PathCollision,
     VersionConflict,
+    VersionRefused,
 )
 from demarkus_world.view.memory import ancestors
 from mark_protocol import limits
@@ -28,7 +29,7 @@ from mark_protocol.metadata import (
     with_default_type,
 )
 from mark_protocol.numbers import parse_go_integer
-from mark_protocol.versions import StoredVersion, encode_version, etag, parse_version
+from mark_protocol.versions import StoredVersion, VersionError, check_header, encode_version, etag, parse_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +61,17 @@ class Tip(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A new version: its exact bytes, their hashes, and the metadata a reader of the bytes will find."""
+    """A new version: its exact bytes, their hashes, and the metadata a reader of the bytes will find.
+
+    An adopted one brings its time (ms), and as the first one here the hash of the version before it elsewhere.
+    """
 
     data: bytes
     stored: str
     body: str
     metadata: Mapping[str, str]
+    modified: int | None = None
+    predecessor: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +98,15 @@ class Decision:
     pruned: Pruned | None = None
 
 
-def decide(write: Write, tip: Tip, base: StoredVersion | None = None) -> Decision:
+def decide(write: Change, tip: Tip, base: StoredVersion | None = None) -> Decision:
     """Decide on a write. `base` is the version an APPEND builds on; it is needed when that is the newest one.
 
-    Raises VersionConflict, PathCollision, DocumentArchived, DocumentMissing, ContentTooLarge, MetadataRefused.
+    Raises VersionConflict, PathCollision, DocumentArchived, DocumentMissing, ContentTooLarge, MetadataRefused,
+    VersionRefused.
     """
     document = tip.document(write.path)
+    if isinstance(write, Adopt):
+        return _adopt(write, tip, document)
     if write.op == "publish":
         return _publish(write, tip, document)
     if document is None:
@@ -115,13 +124,7 @@ def decide(write: Write, tip: Tip, base: StoredVersion | None = None) -> Decisio
 
 def _publish(write: Write, tip: Tip, document: Document | None) -> Decision:
     _check_expectation(write, document)
-    if document is None:
-        if tip.is_directory(write.path):
-            raise PathCollision(write.path, kind="directory")
-        if any(tip.document(ancestor) is not None for ancestor in ancestors(write.path)):
-            raise PathCollision(write.path, kind="ancestor")
-    elif document.archived:
-        raise DocumentArchived(write.path)
+    _check_place(write.path, tip, document)
     metadata = _checked(write.path, write.metadata)
     body_hash = hashlib.sha256(write.body).hexdigest()
     if document is not None and document.body == body_hash and document.metadata == _persisted(metadata):
@@ -141,6 +144,71 @@ def _append(write: Write, tip: Tip, document: Document, base: StoredVersion | No
         raise ContentTooLarge(f"{write.path} would have {len(body)} bytes, at most {limits.BODY} are allowed")
     metadata = _checked(write.path, merge_for_append(base.metadata, write.metadata))
     return _new_version(write.path, tip, document, metadata, body, hashlib.sha256(body).hexdigest())
+
+
+def _adopt(write: Adopt, tip: Tip, document: Document | None) -> Decision:
+    digest = etag(write.stored)
+    if document is not None and (document.version, document.stored) == (write.number, digest):
+        # Brought before: only the archive state may differ.
+        return Decision(
+            outcome="archived" if write.archived and not document.archived else "unchanged",
+            version=document.version,
+            after=replace(document, archived=document.archived or write.archived),
+            changes=write.archived and not document.archived,
+        )
+    if document is not None and document.version + 1 != write.number:
+        raise VersionConflict(expected=write.number - 1, current=document.version)
+    _check_place(write.path, tip, document)
+    stored = _well_formed(write)
+    if document is not None and stored.previous != document.stored:
+        raise VersionRefused(write.path, write.number, "its previous-hash is not the hash of the version before it")
+    content = Content(
+        data=write.stored,
+        stored=digest,
+        body=hashlib.sha256(stored.body).hexdigest(),
+        metadata=stored.metadata,
+        modified=write.modified,
+        predecessor=stored.previous if document is None else None,
+    )
+    after = Document(
+        version=write.number,
+        first=document.first if document else write.number,
+        stored=digest,
+        body=content.body,
+        archived=write.archived,
+        metadata=content.metadata,
+    )
+    return Decision(outcome="created", version=write.number, after=after, changes=True, content=content)
+
+
+def _well_formed(write: Adopt) -> StoredVersion:
+    """The version behind adopted bytes, which have to keep every rule to the letter (Mark protocol, hash chain)."""
+    try:
+        check_header(write.stored, write.number)
+        stored = parse_version(write.stored)
+        write.stored.decode()
+    except VersionError as error:
+        raise VersionRefused(write.path, write.number, str(error)) from None
+    except UnicodeDecodeError:
+        raise VersionRefused(write.path, write.number, "it is not valid UTF-8 text") from None
+    if len(stored.body) > limits.BODY:
+        raise ContentTooLarge(
+            f"{write.path} version {write.number} has {len(stored.body)} bytes, at most {limits.BODY} are allowed"
+        )
+    if write.number == 1 and stored.previous is not None:
+        raise VersionRefused(write.path, write.number, "a first version links to none")
+    return stored
+
+
+def _check_place(path: str, tip: Tip, document: Document | None) -> None:
+    """Whether content may be written at the path (Mark protocol, PUBLISH: collisions, then archive state)."""
+    if document is None:
+        if tip.is_directory(path):
+            raise PathCollision(path, kind="directory")
+        if any(tip.document(ancestor) is not None for ancestor in ancestors(path)):
+            raise PathCollision(path, kind="ancestor")
+    elif document.archived:
+        raise DocumentArchived(path)
 
 
 def _check_expectation(write: Write, document: Document | None) -> None:

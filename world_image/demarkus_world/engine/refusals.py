@@ -61,6 +61,16 @@ class MetadataRefused(WriteRefused):
         self.message = message
 
 
+class VersionRefused(WriteRefused):
+    """Bytes brought from elsewhere are not the version they should be; `fault` says why."""
+
+    def __init__(self, path: str, number: int, fault: str) -> None:
+        super().__init__(f"{path} version {number}: {fault}")
+        self.path = path
+        self.number = number
+        self.fault = fault
+
+
 class PathUnstorable(WriteRefused):
     """The path breaks the storability rule named by `rule`."""
 

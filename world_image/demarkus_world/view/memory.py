@@ -146,12 +146,17 @@ class MemoryView:
         document = self._documents.get(entry.path)
         record = record_of(entry)
         newest = document.head.record.version if document else 0
-        if entry.version != newest + 1:
+        # Only an imported document may begin later than with its first version, and then it names the one before.
+        begins = document is None and entry.version > 1 and entry.predecessor is not None
+        if not begins and (entry.version != newest + 1 or entry.predecessor is not None):
             raise InvalidEntry(f"version {entry.version} of {entry.path} after {newest}")
+        if not (document.head.record.modified if document else 0) <= record.modified <= entry.time:
+            raise InvalidEntry(f"version {entry.version} of {entry.path} modified at {record.modified}")
         if document is not None and document.head.archived:
             raise InvalidEntry(f"{entry.op} to {entry.path}, which is archived")
         if document is None:
             document = self._add_document(entry.path)
+            document.predecessor = entry.predecessor
         else:
             self._forget_body(document.head)
         document.versions.append(record)
@@ -226,7 +231,7 @@ def record_of(entry: Entry) -> VersionRecord:
         body_hash=entry.body,
         size=entry.size,
         blob=entry.blob,
-        modified=entry.time,
+        modified=entry.time if entry.modified is None else entry.modified,
         sequence=entry.seq,
         by=entry.by,
         credential=entry.credential,
