@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from demarkus_operator.cli.options import Failure, NothingRuns, shown, state_option
+from demarkus_operator.cli.options import Failure, Mistake, NothingRuns, shown, state_option
 from demarkus_operator.local.report import Report
 from demarkus_operator.local.state import StateFolder
 
@@ -15,15 +15,18 @@ from demarkus_operator.local.state import StateFolder
 @click.command()
 @state_option
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--url", "of", metavar="KIND/NAME", help="Print only where this is: world/NAME or universe/NAME.")
 @click.pass_context
-def status(context: click.Context, folder: StateFolder, as_json: bool) -> None:
+def status(context: click.Context, folder: StateFolder, as_json: bool, of: str | None) -> None:
     """Show Worlds, Universe and processes. Exit status: 0 all ready, 1 not all, 3 nothing runs."""
     report = _report(folder)
     if report is None:
         if as_json:
             click.echo(json.dumps({"running": False}))
         raise NothingRuns(f"nothing runs in {shown(folder.root)}")
-    if as_json:
+    if of is not None:
+        click.echo(_url(report, of))
+    elif as_json:
         click.echo(json.dumps({"running": True, **json.loads(report.to_json())}, indent=2))
     else:
         click.echo("\n".join(_tables(report)))
@@ -43,6 +46,13 @@ def _report(folder: StateFolder) -> Report | None:
     if report is None or report.pid != holder:
         raise Failure(f"a universe is starting in {shown(folder.root)}; ask again in a moment")
     return report
+
+
+def _url(report: Report, of: str) -> str:
+    for subject in report.subjects:
+        if of.lower() == f"{subject.kind}/{subject.name}".lower() and subject.url:
+            return subject.url
+    raise Mistake(f"{of} has no URL here; there is: " + ", ".join(f"{s.kind}/{s.name}" for s in report.subjects))
 
 
 def _tables(report: Report) -> Iterable[str]:
