@@ -6,6 +6,8 @@ No title, tag, text or e-mail stands here: what must be erasable is in the blobs
                         imported: modified (ms); predecessor = hash of the version before, if the first here is not v1
     archive unarchive   version, the newest, which stays as it is
     prune               first..version are no longer retained; stored = hash of the last of them; erase
+    sweep               below `path` so many blobs were there that nothing before this entry refers to; they may be
+                        deleted from `due` (ms) on, and nothing after it may refer to a blob staged before it
 """
 
 import re
@@ -23,18 +25,20 @@ class Op(StrEnum):
     ARCHIVE = "archive"
     UNARCHIVE = "unarchive"
     PRUNE = "prune"
+    SWEEP = "sweep"
 
 
 CONTENT = frozenset({Op.PUBLISH, Op.APPEND})
 
-_COMMON = frozenset({"seq", "time", "op", "path", "version", "operation"})
+_COMMON = frozenset({"seq", "time", "op", "path", "operation"})
 _WHO = frozenset({"by", "credential"})
 _OF_OP = {
-    Op.PUBLISH: frozenset({"stored", "body", "size", "blob"}),
-    Op.APPEND: frozenset({"stored", "body", "size", "blob"}),
-    Op.ARCHIVE: frozenset[str](),
-    Op.UNARCHIVE: frozenset[str](),
-    Op.PRUNE: frozenset({"first", "stored", "erase"}),
+    Op.PUBLISH: frozenset({"version", "stored", "body", "size", "blob"}),
+    Op.APPEND: frozenset({"version", "stored", "body", "size", "blob"}),
+    Op.ARCHIVE: frozenset({"version"}),
+    Op.UNARCHIVE: frozenset({"version"}),
+    Op.PRUNE: frozenset({"version", "first", "stored", "erase"}),
+    Op.SWEEP: frozenset({"blobs", "due"}),
 }
 _MAY = {Op.PUBLISH: frozenset({"modified", "predecessor"})}
 _HASH = re.compile("[0-9a-f]{64}")
@@ -54,8 +58,8 @@ class Entry:
     time: int
     op: Op
     path: str
-    version: int
     operation: str
+    version: int = 0
     by: str | None = None
     credential: str | None = None
     stored: str | None = None
@@ -66,12 +70,15 @@ class Entry:
     predecessor: str | None = None
     first: int | None = None
     erase: bool | None = None
+    blobs: int | None = None
+    due: int | None = None
 
 
 def to_json(entry: Entry) -> dict[str, Any]:
     """The entry as a JSON object."""
     values = ((name, getattr(entry, name)) for name in _FIELDS)
-    return {name: value for name, value in values if value is not None}
+    foreign = {"version"} - _OF_OP[entry.op]
+    return {name: value for name, value in values if value is not None and name not in foreign}
 
 
 def from_json(value: Mapping[str, Any]) -> Entry:
@@ -134,5 +141,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "modified": _is_number,
     "predecessor": _is_hash,
     "first": _is_number,
+    "blobs": _is_number,
+    "due": _is_number,
     "erase": lambda value: type(value) is bool,
 }

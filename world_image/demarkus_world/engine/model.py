@@ -72,6 +72,16 @@ class View(Protocol):
     @property
     def sequence(self) -> int: ...
 
+    @property
+    def documents(self) -> int:
+        """How many documents there are, archived ones included."""
+        ...
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of all retained versions."""
+        ...
+
     def head(self, path: str) -> Head | None: ...
 
     def version(self, path: str, number: int) -> VersionRecord | None:

@@ -47,6 +47,7 @@ class MemoryView:
         self._documents: dict[str, _Document] = {}
         self._directories: dict[str, _Directory] = {ROOT: _Directory()}
         self._bodies: dict[str, list[str]] = {}
+        self._stored_bytes = 0
 
     # What is there.
 
@@ -54,6 +55,16 @@ class MemoryView:
     def sequence(self) -> int:
         """The newest entry's."""
         return self._sequence
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are, archived ones included."""
+        return len(self._documents)
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of all retained versions."""
+        return self._stored_bytes
 
     def head(self, path: str) -> Head | None:
         """The newest version of a document."""
@@ -125,7 +136,7 @@ class MemoryView:
             raise InvalidEntry(f"seq is {entry.seq} after {self._sequence}")
         if entry.op in CONTENT:
             self._add_version(entry, metadata)
-        else:
+        elif entry.op is not Op.SWEEP:
             document = self._documents.get(entry.path)
             if document is None:
                 raise InvalidEntry(f"{entry.op} of {entry.path}, which does not exist")
@@ -160,6 +171,7 @@ class MemoryView:
         else:
             self._forget_body(document.head)
         document.versions.append(record)
+        self._stored_bytes += record.size
         document.head = Head(record, False, metadata or {})
         document.known = metadata is not None
         insort(self._bodies.setdefault(record.body_hash, []), entry.path)
@@ -200,6 +212,7 @@ class MemoryView:
         if document.versions[removed - 1].etag != entry.stored:
             raise InvalidEntry(f"prune of {entry.path} names another hash for version {entry.version}")
         document.predecessor = entry.stored
+        self._stored_bytes -= sum(record.size for record in document.versions[:removed])
         del document.versions[:removed]
 
     def _count(self, path: str, *, live: int) -> None:
