@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -32,10 +33,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     reason = config.stash.get(_cannot_build, None)
     if reason is not None:
-        terminalreporter.write_line(f"!!! NO CLUSTER TESTS RAN: {reason}", red=True, bold=True)
+        print(f"!!! NO CLUSTER TESTS RAN: {reason}", file=sys.stderr)
 
 
 @pytest.hookimpl(wrapper=True)
