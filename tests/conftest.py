@@ -76,8 +76,8 @@ class WorldProcess:
         draft.write_text(yaml.safe_dump(self.config))
         draft.rename(self.folder / "world.yaml")
 
-    def start(self) -> None:
-        """Starts it and waits until it serves."""
+    def start(self, *, wait: bool = True) -> None:
+        """Starts it and waits until it serves, unless the test does."""
         log = self.folder / "log"
         log.touch()
         self._seen = log.stat().st_size
@@ -86,6 +86,12 @@ class WorldProcess:
             self.process = subprocess.Popen(
                 [*command, "--stop-on-stdin-eof"], stdin=subprocess.PIPE, stdout=sink, stderr=sink
             )
+        if wait:
+            self.wait()
+
+    def wait(self) -> None:
+        """Waits until it serves."""
+        log = self.folder / "log"
 
         def serving() -> dict[str, Any] | None:
             assert self.process is not None

@@ -8,5 +8,6 @@ silently ignored parameter can't hide in a test. Faults are switched on from out
 state       buckets and objects, preconditions: a plain value, no network
 faults      which calls fail, and how: refused, answered wrongly, cut, torn, late
 server      the HTTP side
+process     the stand-in as a process of its own, started and driven from a test
 __main__    `python -m dev.gcs --port 0`: one process that prints its address
 """

@@ -40,7 +40,7 @@ async def bucket(_: Path) -> AsyncIterator[Blobs]:
 
 @contextlib.asynccontextmanager
 async def hedged(_: Path) -> AsyncIterator[Blobs]:
-    yield HedgedBlobs(MemoryBlobs(), clock=time.monotonic)
+    yield HedgedBlobs(MemoryBlobs(), clock=time.monotonic, count=lambda _: None)
 
 
 @pytest.fixture(params=[directory, memory, bucket, hedged], ids=lambda driver: driver.__name__)

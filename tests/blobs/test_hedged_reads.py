@@ -38,9 +38,9 @@ class Scripted(MemoryBlobs):
         return await super().get(key)
 
 
-def hedged(blobs: Scripted, *, delay: float = 0.0) -> HedgedBlobs:
-    """A wrapper that loses its patience at once."""
-    made = HedgedBlobs(blobs, clock=lambda: 0.0)
+def hedged(blobs: Scripted, *, delay: float = 0.0, told: list[str] | None = None) -> HedgedBlobs:
+    """A wrapper that loses its patience at once; `told` takes what it counts."""
+    made = HedgedBlobs(blobs, clock=lambda: 0.0, count=(told if told is not None else []).append)
     made._patience.delay = delay
     return made
 
@@ -48,9 +48,10 @@ def hedged(blobs: Scripted, *, delay: float = 0.0) -> HedgedBlobs:
 async def test_a_slow_read_is_asked_again_and_the_first_answer_wins() -> None:
     blobs = Scripted(asyncio.Event())
     await blobs.create("a", b"x")
-    store = hedged(blobs)
+    told: list[str] = []
+    store = hedged(blobs, told=told)
     assert await store.get("a") == b"x"
-    assert (store.hedged, store.won, blobs.reads, blobs.cancelled) == (1, 1, 2, 1)
+    assert (told, blobs.reads, blobs.cancelled) == (["sent", "won"], 2, 1)
 
 
 async def test_a_quick_read_is_asked_once() -> None:
@@ -65,12 +66,21 @@ async def test_an_error_of_one_request_leaves_it_to_the_other() -> None:
     gate = asyncio.Event()
     blobs = Scripted(gate, Unavailable("the second one failed"))
     await blobs.create("a", b"x")
-    store = hedged(blobs)
+    told: list[str] = []
+    store = hedged(blobs, told=told)
     reading = asyncio.create_task(store.get("a"))
     await blobs.second.wait()
     gate.set()
     assert await reading == b"x"
-    assert store.won == 0
+    assert told == ["sent"]
+
+
+async def test_that_there_is_no_object_is_an_answer() -> None:
+    told: list[str] = []
+    store = hedged(Scripted(asyncio.Event()), told=told)
+    with pytest.raises(NotFound):
+        await store.get("nothing")
+    assert told == ["sent", "won"]
 
 
 async def test_the_last_error_is_the_answer_when_both_fail() -> None:

@@ -67,6 +67,16 @@ def test_every_field_is_read() -> None:
     assert [str(path) for path in settings.tokens] == ["/a.toml", "/b.toml"]
 
 
+def test_only_a_stand_in_on_loopback_is_asked_without_a_credential() -> None:
+    def bucket(**fields: str) -> Any:
+        return read(store={"gcs": {"url": "gs://kettles/worlds/tea", **fields}}).store.gcs
+
+    assert not bucket().anonymous
+    assert not bucket(service="https://storage-kettles.p.googleapis.com").anonymous
+    assert bucket(service="http://127.0.0.1:4443/").anonymous
+    assert bucket(service="http://127.0.0.1:4443/").service == "http://127.0.0.1:4443"
+
+
 def test_times_need_no_quotes() -> None:
     settings = parse_settings(a_config() + b"grantsNotBefore: 2026-01-01T00:00:00Z\n", source="world.yaml")
     assert settings.grants_not_before_seconds == 1767225600
@@ -79,10 +89,25 @@ def test_times_need_no_quotes() -> None:
         ({"limits": {"rate": {"perMinute": 3}}}, "world.yaml: limits.rate.perMinute: unknown field"),
         ({"max_streams": 1}, "world.yaml: max_streams: unknown field"),
         ({"tls": None}, "world.yaml: tls: required field is missing"),
-        ({"store": {}}, "world.yaml: store: give exactly one of directory, memory"),
+        ({"store": {}}, "world.yaml: store: give exactly one of directory, gcs, memory"),
         (
             {"store": {"directory": "/d", "memory": {}}},
-            "world.yaml: store: give exactly one of directory, memory",
+            "world.yaml: store: give exactly one of directory, gcs, memory",
+        ),
+        (
+            {"store": {"memory": {}, "gcs": {"url": "gs://kettles"}}},
+            "world.yaml: store: give exactly one of directory, gcs, memory",
+        ),
+        ({"store": {"gcs": {}}}, "world.yaml: store.gcs.url: required field is missing"),
+        ({"store": {"gcs": {"url": "s3://kettles"}}}, "world.yaml: store.gcs.url: 's3://kettles' does not match"),
+        ({"store": {"gcs": {"url": "gs://kettles?x"}}}, "world.yaml: store.gcs.url: 'gs://kettles?x' does not match"),
+        (
+            {"store": {"gcs": {"url": "gs://kettles", "service": "http://storage.example.com"}}},
+            'world.yaml: store.gcs.service: "http://storage.example.com": plain http only on loopback',
+        ),
+        (
+            {"store": {"gcs": {"url": "gs://kettles", "service": "https://storage.example.com/v1"}}},
+            'world.yaml: store.gcs.service: expected an address such as "https://storage.example.com"',
         ),
         ({"identity": {"history": "0a" * 16, "incarnation": "x"}}, "world.yaml: identity.incarnation: 'x'"),
         ({"reads": "private"}, "world.yaml: reads: Input should be 'public', 'universe' or 'scoped', got 'private'"),

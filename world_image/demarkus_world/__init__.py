@@ -9,9 +9,10 @@
     metrics.py     the names of all metrics
     service.py     a request from the transport to its answer and its log line
     sources.py     configuration, tokens, key set and certificate from their files, watched
+    stores.py      the blobs behind `store`: a directory, a bucket, memory
     server.py      the composition root
     cli.py         `demarkus-world`
 
 Decisions (settings, authority, verbs, preconditions) are functions of values; sockets, files and clocks are touched by
-`service`, `sources`, `server` and the engine's drivers alone.
+`service`, `sources`, `stores`, `server` and the engine's drivers alone.
 """

@@ -41,3 +41,34 @@ class Metrics:
             ["what"],
             registry=self.registry,
         )
+        self.store_calls = Counter(
+            "demarkus_world_store_calls", "Calls to the bucket that ended.", ["call", "outcome"], registry=self.registry
+        )
+        self.store_seconds = Histogram(
+            "demarkus_world_store_call_seconds",
+            "Time a call to the bucket took.",
+            ["call"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.store_reachable = Gauge(
+            "demarkus_world_store_reachable",
+            "0 while the bucket's newest answer was none; a store on a volume is always 1.",
+            registry=self.registry,
+        )
+        self.store_reachable.set(1)
+        self.hedged_reads = Counter(
+            "demarkus_world_store_hedged_reads",
+            "Second requests for slow reads of the bucket: sent, and of those won, which answered first.",
+            ["result"],
+            registry=self.registry,
+        )
+
+    def store_call(self, call: str, outcome: str, seconds: float) -> None:
+        """Count a call to the bucket."""
+        self.store_calls.labels(call, outcome).inc()
+        self.store_seconds.labels(call).observe(seconds)
+
+    def hedged_read(self, result: str) -> None:
+        """Count a second request: `sent` or `won`."""
+        self.hedged_reads.labels(result).inc()

@@ -8,6 +8,7 @@ answered, connections are closed, the engine and the store let go.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -15,16 +16,16 @@ from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
-from demarkus_base.blobs.directory import DirectoryBlobs
-from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.blobs.port import Blobs
 from demarkus_base.health import HealthServer, Readiness
 from demarkus_world.admission import Admission, RateLimiter
-from demarkus_world.engine.engine import Engine, Identity
+from demarkus_world.engine import retry
+from demarkus_world.engine.engine import Engine, EngineError, Identity, Unavailable
 from demarkus_world.metrics import Metrics
 from demarkus_world.service import Service
-from demarkus_world.settings import HistoryMode, HostPort, Settings, SettingsError
+from demarkus_world.settings import HistoryMode, HostPort, Settings
 from demarkus_world.sources import Sources
+from demarkus_world.stores import Store, open_store
 from mark_protocol.transport import listen
 from mark_protocol.transport.port import Certificate, Limits, Listener, TransportError
 
@@ -32,11 +33,11 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-STORE = "world"
-"""The folder of the store below the mount."""
-
 GRACE = 10.0
 """Seconds that running requests get to end in."""
+
+PROBE = 5.0
+"""Seconds between two looks at a bucket that are made also when nobody asks."""
 
 LOOK = 1.0
 """Seconds between two looks at what may fail on its own."""
@@ -57,6 +58,7 @@ class World:
         self._admission = Admission(self._limiter)
         self._health: HealthServer | None = None
         self._listener: Listener | None = None
+        self._store: Store | None = None
         self._engine: Engine | None = None
         self._obstacle: str | None = "the store is being opened"
         sources.on_settings = self._apply
@@ -67,9 +69,9 @@ class World:
         settings = self._sources.settings
         async with AsyncExitStack() as stack:
             self._health = await self._start_probes(settings, stack)
-            blobs = await _open_store(settings)
-            stack.push_async_callback(blobs.close)
-            engine = self._engine = await _unless_stopped(stop, _open_engine(settings, blobs))
+            store = self._store = await open_store(settings.store, self._metrics)
+            stack.push_async_callback(store.blobs.close)
+            engine = self._engine = await _unless_stopped(stop, self._open_engine(settings, store))
             if engine is None:
                 return
             stack.push_async_callback(engine.close)
@@ -90,7 +92,7 @@ class World:
             self._obstacle = None
             logger.info("serving", extra={"fields": self._facts()})
             try:
-                await self._until(stop, engine, listener)
+                await self._until(stop, engine, listener, store)
             finally:
                 self._obstacle = "shutting down"
                 logger.info("shutting down")
@@ -112,6 +114,10 @@ class World:
             "incarnation": settings.identity.incarnation,
             "loaded": self._sources.digests,
         }
+        if self._store is not None and self._store.observed is not None:
+            facts["store"] = {"reachable": self._store.problem is None}
+            if self._store.problem is not None:
+                facts["store"]["problem"] = self._store.problem
         if self._engine is not None:
             facts |= {"incarnation": self._engine.identity.incarnation, "sequence": self._engine.statistics.sequence}
         if self._health is not None and self._listener is not None:
@@ -119,6 +125,20 @@ class World:
             facts["engine"] = self._listener.engine
             facts["listen"] = {name: str(HostPort(*address)) for name, address in addresses.items()}
         return facts
+
+    async def _open_engine(self, settings: Settings, store: Store) -> Engine:
+        """The engine; a bucket that does not answer is asked again for as long as it takes."""
+        attempt = 1
+        while True:
+            try:
+                return await _open_engine(settings, store.blobs)
+            except Unavailable as error:
+                if store.observed is None:
+                    raise
+                self._obstacle = f"the store can't be reached: {error}"
+                logger.warning("the store can't be reached, asking again: %s", error)
+            await asyncio.sleep(retry.pause_before(attempt))
+            attempt += 1
 
     async def _start_probes(self, settings: Settings, stack: AsyncExitStack) -> HealthServer:
         where = settings.listen.health
@@ -147,7 +167,7 @@ class World:
         if self._listener is not None:
             self._listener.reload([certificate])
 
-    async def _until(self, stop: asyncio.Event, engine: Engine, listener: Listener) -> None:
+    async def _until(self, stop: asyncio.Event, engine: Engine, listener: Listener, store: Store) -> None:
         """Returns when asked to stop; raises when a watcher fails or the store gives up."""
         tasks = [
             asyncio.create_task(work, name=name)
@@ -155,6 +175,7 @@ class World:
                 ("stop", stop.wait()),
                 ("sources", self._sources.watch()),
                 ("observe", self._observe(engine, listener)),
+                ("probe", _probe(engine, store)),
             )
         ]
         try:
@@ -181,14 +202,13 @@ class World:
             await asyncio.sleep(LOOK)
 
 
-async def _open_store(settings: Settings) -> Blobs:
-    directory = settings.store.directory
-    if directory is None:
-        return MemoryBlobs()
-    if not await asyncio.to_thread(directory.is_dir):
-        # A volume that is not mounted must not become an empty world.
-        raise SettingsError([f"store.directory: {directory} does not exist or is no directory"])
-    return await DirectoryBlobs.open(directory / STORE)
+async def _probe(engine: Engine, store: Store) -> None:
+    """Looks at a bucket now and then, so that an idle world knows whether it answers, and what others wrote."""
+    while True:
+        await asyncio.sleep(PROBE)
+        if store.observed is not None:
+            with contextlib.suppress(EngineError):
+                await engine.view(exact=True)
 
 
 async def _open_engine(settings: Settings, blobs: Blobs) -> Engine:

@@ -12,9 +12,11 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -88,6 +90,17 @@ def _duration(value: Any) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def _service(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or "@" in parts.netloc:
+        raise ValueError(f'expected an address such as "https://storage.example.com", got "{value}"')
+    if parts.query or parts.fragment:
+        raise ValueError(f'"{value}": an address ends after host and port')
+    if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+        raise ValueError(f'"{value}": plain http only on loopback; give an https address')
+    return value.rstrip("/")
+
+
 def _time(value: Any) -> datetime:
     time = parse_rfc3339(value) if isinstance(value, str) else None
     if time is None:
@@ -118,16 +131,33 @@ class Memory(_Section):
     """A store that is gone when the process ends; it takes no settings."""
 
 
+class Bucket(_Section):
+    """A bucket, `gs://name` or `gs://name/prefix`.
+
+    `service` is the address of a private endpoint, or of a stand-in: over plain http only on loopback, and then no
+    credential is sent.
+    """
+
+    url: Annotated[str, StringConstraints(pattern=r"^gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^?#\\\s]*)?$")]
+    service: Annotated[str, AfterValidator(_service)] | None = None
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether the service is reached without a credential."""
+        return self.service is not None and self.service.startswith("http:")
+
+
 class Store(_Section):
-    """Where the world is kept: below `<directory>/world/`, or in memory. Exactly one of the two."""
+    """Where the world is kept: below `<directory>/world/`, in a bucket, or in memory. Exactly one of them."""
 
     directory: Path | None = None
+    gcs: Bucket | None = None
     memory: Memory | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Store:
-        if (self.directory is None) == (self.memory is None):
-            raise ValueError("give exactly one of directory, memory")
+        if [self.directory, self.gcs, self.memory].count(None) != 2:
+            raise ValueError("give exactly one of directory, gcs, memory")
         return self
 
 

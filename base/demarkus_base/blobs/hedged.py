@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-from demarkus_base.blobs.port import BlobError, Blobs
+from demarkus_base.blobs.port import BlobError, Blobs, NotFound
 
 WINDOW = 256
 """Reads whose latency counts."""
@@ -59,15 +59,17 @@ class Budget:
 
 
 class HedgedBlobs:
-    """A store whose reads are hedged; everything else is passed on. Belongs to one loop."""
+    """A store whose reads are hedged; everything else is passed on. Belongs to one loop.
 
-    def __init__(self, blobs: Blobs, *, clock: Callable[[], float]) -> None:
+    `count` is told of second requests: `sent`, and `won` when it answered first.
+    """
+
+    def __init__(self, blobs: Blobs, *, clock: Callable[[], float], count: Callable[[str], None]) -> None:
         self._blobs = blobs
         self._clock = clock
+        self._count = count
         self._patience = Patience()
         self._budget = Budget()
-        self.hedged = 0
-        self.won = 0
 
     @property
     def exclusive(self) -> bool:
@@ -75,7 +77,7 @@ class HedgedBlobs:
         return self._blobs.exclusive
 
     async def get(self, key: str) -> bytes:
-        """See `Blobs.get`. An error counts as an answer unless the other request still may give a better one."""
+        """See `Blobs.get`. An error but NotFound is no answer while the other request still may give one."""
         self._budget.earn()
         started = self._clock()
         first = asyncio.create_task(self._blobs.get(key))
@@ -83,7 +85,7 @@ class HedgedBlobs:
             done, _ = await asyncio.wait({first}, timeout=self._patience.delay)
             if done or not self._budget.spend():
                 return await first
-            self.hedged += 1
+            self._count("sent")
             return await self._either(first, asyncio.create_task(self._blobs.get(key)))
         finally:
             self._patience.learn(self._clock() - started)
@@ -95,8 +97,10 @@ class HedgedBlobs:
             while True:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
-                    if not waiting or task.exception() is None:
-                        self.won += task is second
+                    error = task.exception()
+                    if not waiting or error is None or isinstance(error, NotFound):
+                        if task is second:
+                            self._count("won")
                         return task.result()
         finally:
             await _ended(second)

@@ -1,0 +1,69 @@
+"""Where a world is kept: the blobs behind `store` in world.yaml, opened and watched.
+
+A directory is this process's alone. A bucket may have any number of writers; its reads are hedged, its calls counted,
+and whether it answers is told by metrics and `/readyz?verbose`: that is no reason for a pod to be taken out of service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from demarkus_base.blobs.directory import DirectoryBlobs
+from demarkus_base.blobs.gcs import SERVICE, Anonymous, GcsBlobs
+from demarkus_base.blobs.hedged import HedgedBlobs
+from demarkus_base.blobs.memory import MemoryBlobs
+from demarkus_base.blobs.observed import ObservedBlobs
+from demarkus_base.blobs.port import Blobs
+from demarkus_world.metrics import Metrics
+from demarkus_world.settings import Bucket, SettingsError
+from demarkus_world.settings import Store as StoreSettings
+
+FOLDER = "world"
+"""The folder of the store below the mount."""
+
+
+@dataclass(slots=True)
+class Store:
+    """Opened blobs; those of a bucket are `observed`."""
+
+    blobs: Blobs
+    observed: ObservedBlobs | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the bucket's newest answer was none, or None."""
+        return self.observed.problem if self.observed is not None else None
+
+
+async def open_store(settings: StoreSettings, metrics: Metrics) -> Store:
+    """The store that the configuration names; whoever calls closes its blobs.
+
+    Raises SettingsError for a directory that is not there, and what the directory driver raises. A bucket is not
+    asked anything here.
+    """
+    if settings.directory is not None:
+        return Store(await _directory(settings.directory))
+    if settings.gcs is not None:
+        return _bucket(settings.gcs, metrics)
+    return Store(MemoryBlobs())
+
+
+async def _directory(mount: Path) -> Blobs:
+    if not await asyncio.to_thread(mount.is_dir):
+        # A volume that is not mounted must not become an empty world.
+        raise SettingsError([f"store.directory: {mount} does not exist or is no directory"])
+    return await DirectoryBlobs.open(mount / FOLDER)
+
+
+def _bucket(bucket: Bucket, metrics: Metrics) -> Store:
+    gcs = GcsBlobs.open(
+        bucket.url,
+        service=bucket.service or SERVICE,
+        authorization=Anonymous() if bucket.anonymous else None,
+    )
+    observed = ObservedBlobs(gcs, observer=metrics.store_call, clock=time.monotonic)
+    metrics.store_reachable.set_function(lambda: observed.problem is None)
+    return Store(HedgedBlobs(observed, clock=time.monotonic, count=metrics.hedged_read), observed)
