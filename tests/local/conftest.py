@@ -93,7 +93,7 @@ class Home:
 
     def popen(self) -> subprocess.Popen[str]:
         """An `up` in the foreground, leading a process group as at a terminal."""
-        argv = [BIN / "demarkus", "up", "-f", self.manifests, "--state", self.state]
+        argv: list[str | Path] = [BIN / "demarkus", "up", "-f", self.manifests, "--state", self.state]
         return subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
@@ -131,7 +131,7 @@ class Home:
 
             async def call(tool: str, **arguments: Any) -> Mapping[str, Any]:
                 result = await client.call_tool(tool, arguments)
-                assert result.structured_content is not None
+                assert isinstance(result.structured_content, dict)
                 return result.structured_content
 
             yield call

@@ -97,6 +97,22 @@ def test_what_one_machine_can_not_realise_is_named(tmp_path: Path, manifests: li
     assert problem.startswith(told)
 
 
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        ({"namespace": "../x"}, "all.yaml:5: metadata.namespace: a namespace has at most 63"),
+        ({"namespace": 7}, "all.yaml:5: metadata.namespace: a namespace has at most 63"),
+        ({"labels": {"a": 1}}, "all.yaml:5: metadata.labels: expected a mapping of text to text"),
+        ({"annotations": ["a"]}, "all.yaml:5: metadata.annotations: expected a mapping of text to text"),
+    ],
+)
+def test_metadata_that_no_api_server_takes_is_named(tmp_path: Path, metadata: dict[str, Any], told: str) -> None:
+    world = a_world()
+    world["metadata"] |= metadata
+    (problem,) = problems(tmp_path, world)
+    assert problem.startswith(told)
+
+
 async def test_namespaces_come_into_being_with_the_label_of_their_name(tmp_path: Path) -> None:
     store = await a_store(tmp_path)
     team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": {"a": "b"}}}

@@ -124,6 +124,18 @@ def test_values_are_what_the_kubernetes_api_would_see(tmp_path: Path) -> None:
     assert document.content["ratio"] == 0.5
 
 
-def test_an_alias_that_contains_itself_is_survived(tmp_path: Path) -> None:
-    (document,) = read([a_file(tmp_path, "a: &loop\n  b: *loop\n")])
-    assert document.line(("a", "b", "b", "b")) == 2
+def test_an_alias_that_contains_itself_is_named(tmp_path: Path) -> None:
+    (problem,) = problems_of(a_file(tmp_path, "kind: World\na: &loop\n  b: *loop\n"))
+    assert problem == "world.yaml:2: a.b: contains itself"
+
+
+def test_aliases_do_not_make_something_huge_of_something_small(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    (problem,) = problems_of(a_file(tmp_path, "\n".join(lines)))
+    assert problem == "world.yaml:1: more than 100000 values, aliases written out"
+
+
+def test_aliases_are_what_they_stand_for(tmp_path: Path) -> None:
+    (document,) = read([a_file(tmp_path, "a: &a {b: 1}\nc: *a\nd:\n  <<: *a\n  e: 2\n")])
+    assert document.content == {"a": {"b": 1}, "c": {"b": 1}, "d": {"b": 1, "e": 2}}

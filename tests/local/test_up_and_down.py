@@ -158,10 +158,24 @@ def test_ctrl_c_ends_everything_in_order(home: Any, until: Until) -> None:
         os.killpg(up.pid, signal.SIGINT)
         output, _ = up.communicate(timeout=60)
     assert up.returncode == 0, output
-    assert output.endswith("Stopped.\n")
+    assert output.endswith("Stopping.\nStopped.\n")
     assert "Traceback" not in output
     assert home.processes() == []
     assert '"message": "stopped"' in (home.state / "logs" / "default" / "packages-world.log").read_text()
+
+
+def test_a_second_ctrl_c_ends_at_once_what_does_not_end_by_itself(home: Any, until: Until) -> None:
+    with home.popen() as up:
+        until("it is ready", lambda: up.poll() is not None or home.run("status").returncode == 0)
+        os.kill(pids(home.status())["default/packages-world"], signal.SIGSTOP)
+        os.killpg(up.pid, signal.SIGINT)
+        assert up.stdout is not None
+        while up.stdout.readline() not in ("Stopping.\n", ""):
+            pass
+        os.killpg(up.pid, signal.SIGINT)
+        output, _ = up.communicate(timeout=60)
+    assert (up.returncode, output) == (0, "Stopped.\n")
+    assert home.processes() == []
 
 
 def test_a_world_that_is_not_declared_any_more_stops_and_finds_its_documents_when_it_comes_back(home: Any) -> None:

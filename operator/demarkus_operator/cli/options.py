@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -64,4 +65,4 @@ def runnable(command: str) -> str:
 def with_state(command: str, folder: StateFolder) -> str:
     """One of our commands with `--state`, if it needs to be said."""
     default = folder == StateFolder.at(DEFAULT)
-    return f"{runnable('demarkus')} {command}" + ("" if default else f" --state {shown(folder.root)}")
+    return f"{runnable('demarkus')} {command}" + ("" if default else f" --state {shlex.quote(shown(folder.root))}")

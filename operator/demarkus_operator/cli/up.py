@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -86,7 +87,8 @@ def _stay(documents: tuple[Document, ...], folder: StateFolder, person: str | No
                 click.echo("\n".join(summary(report, folder, ending="Ctrl-C stops everything.")))
 
         try:
-            asyncio.run(_run(documents, folder, person, tell))
+            with contextlib.suppress(asyncio.CancelledError):  # ended at once: asked twice
+                asyncio.run(_run(documents, folder, person, tell))
         except (ManifestError, StateDamaged, OSError):
             raise
         except Exception as error:
@@ -107,6 +109,8 @@ async def _run(
         # The first signal ends everything in order, a second one at once.
         if stop.is_set():
             running.cancel()
+        else:
+            click.echo("Stopping.")
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

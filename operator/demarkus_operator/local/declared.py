@@ -7,7 +7,8 @@ identities, tokens, keys) stays in the folder, and a World that comes back finds
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from demarkus_operator.api.check import problems
@@ -20,6 +21,7 @@ from demarkus_operator.plan.objects import Manifest, Ref
 
 DEFAULT_NAMESPACE = "default"
 
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _KINDS = ", ".join(kind.kind for kind in (WORLD, UNIVERSE, NAMESPACE))
 
 
@@ -58,17 +60,39 @@ async def subjects(port: Port) -> dict[Ref, Manifest]:
 
 def _judge(before: Mapping[Ref, Manifest]) -> Judge:
     def judge(content: dict[str, Any]) -> Iterable[Problem]:
-        kind, metadata = content.get("kind"), content.get("metadata")
+        kind = content.get("kind")
         if kind == NAMESPACE.kind and content.get("apiVersion") == NAMESPACE.api_version:
-            named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
-            return () if named else (Problem(("metadata", "name"), "is missing"),)
+            return tuple(_metadata_problems(content.get("metadata"), named=True))
         if kind not in (WORLD.kind, UNIVERSE.kind):
             return (Problem(("kind",), f"expected one of {_KINDS}; nothing else is realised on one machine"),)
-        found = problems(content)
         # Rules about changes need an object that holds by itself.
-        return found or problems(content, before.get(Ref.of(_completed(content))))
+        return (
+            problems(content)
+            or tuple(_metadata_problems(content["metadata"]))
+            or problems(content, before.get(Ref.of(_completed(content))))
+        )
 
     return judge
+
+
+def _metadata_problems(metadata: Any, *, named: bool = False) -> Iterator[Problem]:
+    """What an API server demands of the metadata of any object; `named`: its name is one of a namespace."""
+    given: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
+    for field in ("name",) if named else ("namespace",):
+        value = given.get(field)
+        if named and value is None:
+            yield Problem(("metadata", field), "is missing")
+        elif value is not None and not (isinstance(value, str) and _LABEL.fullmatch(value)):
+            message = "a namespace has at most 63 lower-case letters, digits and '-', and no '-' at its ends"
+            yield Problem(("metadata", field), message)
+    for field in ("labels", "annotations"):
+        value = given.get(field)
+        if value is not None and not _is_texts(value):
+            yield Problem(("metadata", field), "expected a mapping of text to text; put numbers and true in quotes")
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for pair in value.items() for text in pair)
 
 
 def _completed(content: Mapping[str, Any]) -> dict[str, Any]:

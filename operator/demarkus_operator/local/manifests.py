@@ -22,6 +22,9 @@ from demarkus_operator.api.common import Problem
 MAX_FILE_BYTES = 1 << 20
 """One manifest file; the API server takes no larger request either."""
 
+MAX_NODES = 100_000
+"""Values in one document, with every alias counted as what it stands for."""
+
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -142,7 +145,7 @@ def _documents(file: Path) -> list[Document]:
                 if not isinstance(tree, yaml.MappingNode):
                     message = "a manifest is a mapping with apiVersion, kind, metadata and spec"
                     raise ManifestError([Located(file, tree.start_mark.line + 1, "", message)])
-                _refuse_repeated_keys(file, tree)
+                _refuse_unsound(file, tree)
                 documents.append(Document(file, loader.construct_document(tree), tree))
         finally:
             loader.dispose()
@@ -157,28 +160,39 @@ def _documents(file: Path) -> list[Document]:
     return documents
 
 
-def _refuse_repeated_keys(file: Path, tree: yaml.MappingNode) -> None:
+def _refuse_unsound(file: Path, tree: yaml.MappingNode) -> None:
+    """Refuse keys given twice, aliases within themselves, and aliases that stand for something huge."""
     problems: list[Located] = []
-    seen: set[int] = set()  # an alias makes a node appear again; a cycle must not trap us
+    sizes: dict[int, int] = {}  # of nodes that were seen whole, with everything that aliases in them stand for
+    around: set[int] = set()
 
-    def walk(node: yaml.Node, field: tuple[str | int, ...]) -> None:
-        if id(node) in seen:
-            return
-        seen.add(id(node))
+    def size(node: yaml.Node, field: tuple[str | int, ...]) -> int:
+        if id(node) in sizes:
+            return sizes[id(node)]
+        if id(node) in around:
+            problems.append(Located(file, node.start_mark.line + 1, dotted(field), "contains itself"))
+            return 1
+        around.add(id(node))
+        total = 1
         if isinstance(node, yaml.SequenceNode):
-            for index, item in enumerate(node.value):
-                walk(item, (*field, index))
+            total += sum(size(item, (*field, index)) for index, item in enumerate(node.value))
         elif isinstance(node, yaml.MappingNode):
-            keys: dict[str, int] = {}
+            lines: dict[str, int] = {}
             for key, value in node.value:
-                name = str(key.value)
-                if name in keys and key.tag != "tag:yaml.org,2002:merge":
-                    message = f"given twice, first on line {keys[name]}"
-                    problems.append(Located(file, key.start_mark.line + 1, dotted((*field, name)), message))
-                keys.setdefault(name, key.start_mark.line + 1)
-                walk(value, (*field, name))
+                name, line = str(key.value), key.start_mark.line + 1
+                if name in lines and key.tag != "tag:yaml.org,2002:merge":
+                    message = f"given twice, first on line {lines[name]}"
+                    problems.append(Located(file, line, dotted((*field, name)), message))
+                lines.setdefault(name, line)
+                total += size(value, (*field, name))
+        around.remove(id(node))
+        sizes[id(node)] = total
+        return total
 
-    walk(tree, ())
+    if size(tree, ()) > MAX_NODES:
+        problems.append(
+            Located(file, tree.start_mark.line + 1, "", f"more than {MAX_NODES} values, aliases written out")
+        )
     if problems:
         raise ManifestError(problems)
 
