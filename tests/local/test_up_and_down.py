@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import signal
+import socket
 import stat
 import subprocess
 from collections.abc import Callable
@@ -229,6 +230,18 @@ async def test_the_bearer_names_whom_as_says(home: Any) -> None:
     async with home.gateway(urls(status)["acme"]) as call:
         worlds = await call("mark_worlds")
         assert [row["writable"] for row in worlds["worlds"]] == [False, False]
+
+
+async def test_a_port_that_somebody_took_is_replaced_and_the_gateway_follows(home: Any) -> None:
+    before = urls(home.up())
+    home.down()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", int(before["packages"].rpartition(":")[2].strip("/"))))
+        after = urls(home.up())
+    assert after["packages"] != before["packages"]
+    assert (after["handbook"], after["acme"]) == (before["handbook"], before["acme"])
+    async with home.gateway(after["acme"]) as call:
+        assert (await call("mark_list", url="mark://packages/"))["status"] == "ok"
 
 
 def test_a_world_without_a_universe_runs_alone(home: Any) -> None:

@@ -192,7 +192,7 @@ class Runner:
         """An object was written: who is concerned looks at it, and the processes follow."""
         self._news.set()
         if self._queue is None:
-            return  # still declaring; everything is listed before the first go
+            return  # still declaring; everything is listed before the first reconcile
         ref = Ref.of(manifest)
         if ref.kind in (WORLD.kind, UNIVERSE.kind):
             concerned = self._routes.heard(manifest, gone=gone)
@@ -203,7 +203,7 @@ class Runner:
             self._queue.add(one)
 
     def _reconciled(self, ref: Ref) -> None:
-        """A Universe's go made something that its Worlds may have waited for."""
+        """The reconcile of a Universe made something that its Worlds may have waited for."""
         for world in self._routes.worlds_of(ref):
             if self._queue is not None:
                 self._queue.add(world)
