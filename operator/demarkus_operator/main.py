@@ -152,7 +152,7 @@ class Operator:
             self._queue.add(owner)
 
     def _changed(self, ref: Ref) -> None:
-        """A Universe's go made something that its Worlds may have waited for."""
+        """The reconcile of a Universe made something that its Worlds may have waited for."""
         for world in self._routes.worlds_of(ref):
             self._queue.add(world)
 

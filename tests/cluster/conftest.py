@@ -1,7 +1,7 @@
 """One control plane for all tests of this folder, one namespace for each.
 
-Where the control plane can't be built (no Go, no module proxy) the tests are skipped with one loud line at the end;
-with DEMARKUS_NO_SKIPS=1 that is a failure.
+Where the control plane can't be built (no Go, no module proxy) the tests are skipped with one loud line at the
+end; with DEMARKUS_NO_SKIPS=1 that is a failure.
 """
 
 from __future__ import annotations

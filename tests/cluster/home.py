@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from demarkus_operator.cluster.port import NotFound
 from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.reconcile.universe import universe_ref
 from demarkus_operator.reconcile.world import world_ref
-from dev.cluster.plane import ControlPlane, die_with_starter
+from dev.cluster.plane import HOST, ControlPlane, die_with_starter, free_port
 
 BUDGET = 60.0
 """Seconds for anything that is waited for."""
@@ -55,7 +56,8 @@ class OperatorProcess:
         self._file = log.open("ab")
         command = [str(Path(sys.executable).parent / "demarkus-operator"), "--namespace", OPERATOR_NAMESPACE]
         command += [f"--watch-namespace={namespace}" for namespace in watch]
-        command += ["--lease", lease, "--health", "127.0.0.1:0"]
+        self._health = f"{HOST}:{free_port()}"
+        command += ["--lease", lease, "--health", self._health]
         environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
         self._process = subprocess.Popen(
             command,
@@ -71,6 +73,11 @@ class OperatorProcess:
         found = (json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{"))
         return [line for line in found if line["message"] == message]
 
+    def ask(self, path: str) -> str:
+        """What its health port answers."""
+        with urllib.request.urlopen(f"http://{self._health}{path}", timeout=BUDGET) as answer:
+            return str(answer.read().decode())
+
     async def leads(self) -> None:
         """Waits until it acts."""
 
@@ -81,13 +88,13 @@ class OperatorProcess:
         await eventually("an operator that leads", probe)
 
     async def looked_at(self, ref: Ref, *, times: int = 1) -> None:
-        """Waits until it made so many goes at an object."""
+        """Waits until it reconciled an object so many times."""
 
         async def probe() -> bool:
-            goes = [go for go in self.lines("reconcile") if (go["kind"], go["name"]) == (ref.kind, ref.name)]
-            return len(goes) >= times
+            done = [line for line in self.lines("reconcile") if (line["kind"], line["name"]) == (ref.kind, ref.name)]
+            return len(done) >= times
 
-        await eventually(f"{times} goes at {ref}", probe)
+        await eventually(f"{times} reconciles of {ref}", probe)
 
     @property
     def status(self) -> int | None:

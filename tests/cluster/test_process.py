@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -39,6 +40,18 @@ async def test_a_signal_ends_it_in_order(home: Home) -> None:
     assert not [line for line in operator.lines("reconcile") if line["result"] == "bug"]
     lease = home.plane.kubectl("get", "lease", home.namespace, "--namespace", OPERATOR_NAMESPACE, "--output=json")
     assert not json.loads(lease.stdout)["spec"].get("holderIdentity")
+
+
+async def test_probes_and_metrics_answer(home: Home) -> None:
+    operator = await home.operator()
+    home.apply_files(sorted(EXAMPLE.iterdir()))
+    await home.settled()
+    assert operator.ask("/livez") == "ok\n"
+    assert json.loads(operator.ask("/readyz?verbose")) == {"ready": True, "reasons": [], "leads": True}
+    metrics = operator.ask("/metrics")
+    assert "demarkus_operator_leader 1.0" in metrics
+    assert re.search(r'demarkus_operator_reconcile_total{kind="World",result="changed"} [1-9]', metrics)
+    assert "demarkus_operator_queue_depth " in metrics
 
 
 async def test_an_operator_whose_lease_was_taken_ends(home: Home) -> None:

@@ -73,13 +73,13 @@ async def test_labels_of_other_teams_stay(home: Home) -> None:
     await home.settled()
     service = WorldNames(home.namespace, "handbook").service
     writes = home.writes()
-    goes = len(operator.lines("reconcile"))
+    before = len(operator.lines("reconcile"))
     home.kubectl("label", f"service/{service.name}", "team=docs")
 
     async def looked() -> bool:
-        return len(operator.lines("reconcile")) > goes
+        return len(operator.lines("reconcile")) > before
 
-    await eventually("a go after the change", looked)
+    await eventually("a reconcile after the change", looked)
     assert home.writes() == writes
     assert (await home.api.get(service))["metadata"]["labels"]["team"] == "docs"
 

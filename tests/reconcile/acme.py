@@ -15,7 +15,7 @@ from demarkus_operator.cluster.kinds import UNIVERSE, WORLD
 from demarkus_operator.cluster.port import PortError
 from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.plan.site import Site
-from demarkus_operator.reconcile.loop import Edge, Go
+from demarkus_operator.reconcile.loop import Edge, Outcome
 from demarkus_operator.reconcile.resync import listing
 from demarkus_operator.reconcile.universe import reconcile_universe
 from demarkus_operator.reconcile.world import reconcile_world
@@ -71,19 +71,19 @@ class Acme:
         self.seconds += 1
         return datetime(2026, 12, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
 
-    async def go(self, ref: Ref, *, attempt: int = 1) -> Go:
-        """One go at one object."""
-        done = Go()
+    async def reconcile(self, ref: Ref, *, attempt: int = 1) -> Outcome:
+        """One reconcile of one object."""
+        done = Outcome()
         work = {WORLD.kind: reconcile_world, UNIVERSE.kind: reconcile_universe}[ref.kind]
-        await work(self.edge, ref, go=done, attempt=attempt)
+        await work(self.edge, ref, outcome=done, attempt=attempt)
         return done
 
     async def one_pass(self) -> list[str]:
-        """A go at everything, and what it wrote; a go that fails is left for the next pass."""
+        """A reconcile of everything, and what was written; one that fails is left for the next pass."""
         written: list[str] = []
         for subject in await listing(self.port, ()):
             try:
-                written += (await self.go(Ref.of(subject))).written
+                written += (await self.reconcile(Ref.of(subject))).written
             except PortError as error:
                 written.append(f"failed: {error}")
         return written

@@ -65,7 +65,7 @@ async def test_second_run_writes_nothing(acme: Acme) -> None:
     assert acme.port.versions() == versions
 
 
-async def test_every_go_of_a_new_process_has_other_randomness_and_changes_no_secret(acme: Acme) -> None:
+async def test_every_reconcile_of_a_new_process_has_other_randomness_and_changes_no_secret(acme: Acme) -> None:
     await a_settled(acme)
     secrets = acme.port.secrets()
     for _ in range(3):
@@ -186,15 +186,15 @@ async def test_an_object_that_was_exchanged_in_between_is_not_touched(acme: Acme
 
     acme.port.before = exchange
     with pytest.raises(Conflict):
-        await acme.go(HANDBOOK)
+        await acme.reconcile(HANDBOOK)
     assert "data" not in acme.port.objects[config]
 
 
 async def test_nothing_is_made_for_a_world_that_is_being_deleted(acme: Acme) -> None:
     acme.port.put(a_world())
     acme.port.edit(HANDBOOK, "metadata", "deletionTimestamp", value="2026-12-01T00:00:00Z")
-    assert (await acme.go(HANDBOOK)).written == []
+    assert (await acme.reconcile(HANDBOOK)).written == []
 
 
 async def test_a_world_that_is_gone_is_no_error(acme: Acme) -> None:
-    assert (await acme.go(HANDBOOK)).generation is None
+    assert (await acme.reconcile(HANDBOOK)).generation is None

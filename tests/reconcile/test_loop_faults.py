@@ -178,7 +178,7 @@ async def test_a_refusal_is_written_once_and_cleared(acme: Acme) -> None:
     acme.port.before = webhook
     for _ in range(3):
         with pytest.raises(Invalid):
-            await acme.go(HANDBOOK)
+            await acme.reconcile(HANDBOOK)
     assert [verb for verb, _ in acme.port.writes].count("patch_status") == 1
     acme.port.before = lambda verb, ref: None
     await acme.converge()
@@ -195,7 +195,7 @@ async def test_what_passes_by_itself_is_told_only_when_it_lasts(acme: Acme) -> N
     for attempt in range(1, PATIENCE + 1):
         assert "status" not in acme.port.objects[HANDBOOK]
         with pytest.raises(TryLater):
-            await acme.go(HANDBOOK, attempt=attempt)
+            await acme.reconcile(HANDBOOK, attempt=attempt)
     assert acme.condition(HANDBOOK, "Reconciled")["reason"] == "TryLater"
     assert "webhook timed out" in acme.condition(HANDBOOK, "Reconciled")["message"]
 
@@ -208,7 +208,7 @@ async def test_a_bug_is_told_without_details(acme: Acme) -> None:
     acme.port.put(a_world(universe=None))
     acme.port.before = bug
     with pytest.raises(RuntimeError):
-        await acme.go(HANDBOOK)
+        await acme.reconcile(HANDBOOK)
     condition = acme.condition(HANDBOOK, "Reconciled")
     assert condition["reason"] == "InternalError"
     assert "1234" not in condition["message"]
@@ -218,7 +218,7 @@ async def test_a_missing_namespace_is_told(acme: Acme) -> None:
     acme.port.remove(Ref("v1", "Namespace", "", "demarkus-system"))
     acme.port.put(a_world(universe=None))
     with pytest.raises(NotFound):
-        await acme.go(HANDBOOK)
+        await acme.reconcile(HANDBOOK)
     assert "demarkus-system" in acme.condition(HANDBOOK, "Reconciled")["message"]
 
 
@@ -226,16 +226,16 @@ async def test_nothing_is_made_in_a_terminating_namespace(acme: Acme) -> None:
     acme.port.namespace("acme", terminating=True)
     acme.port.put(a_world(universe=None))
     with pytest.raises(Refused):
-        await acme.go(HANDBOOK)
+        await acme.reconcile(HANDBOOK)
     assert acme.children("handbook") == {"World/handbook"}
 
 
 async def test_a_stale_read_does_not_undo_a_newer_binding(acme: Acme) -> None:
-    """The record is written on top of what was read; two Universes' goes at once can't lose a name."""
+    """The record is written on top of what was read; two reconciles at once can't lose a name."""
     await a_settled(acme)
     record = UniverseNames("acme", "acme").record
     acme.port.put(a_world("third"))
-    await acme.go(world_ref("acme", "third"))
+    await acme.reconcile(world_ref("acme", "third"))
 
     def another_writer(verb: str, ref: Ref | None) -> None:
         if (verb, ref) == ("apply", record):
@@ -246,7 +246,7 @@ async def test_a_stale_read_does_not_undo_a_newer_binding(acme: Acme) -> None:
 
     acme.port.before = another_writer
     with pytest.raises(Conflict):
-        await acme.go(ACME)
+        await acme.reconcile(ACME)
     await acme.converge()
     assert set(json.loads(acme.port.objects[record]["data"]["bindings.json"])) == {
         "handbook",

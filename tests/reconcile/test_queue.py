@@ -86,7 +86,7 @@ async def test_failed_work_is_tried_again_and_told_which_attempt_it_is() -> None
     assert attempts == [1, 2, 3, 4]
 
 
-async def test_work_that_asks_for_another_go_gets_it() -> None:
+async def test_work_that_asks_for_another_turn_gets_it() -> None:
     count = 0
     done = asyncio.Event()
 
@@ -122,7 +122,7 @@ async def test_stop_ends_what_was_begun_and_begins_nothing_new() -> None:
 
 
 async def test_a_bug_in_the_work_ends_the_queue() -> None:
-    """`Reconciler` turns every error of a go into WorkFailed; whatever else comes out must not be hidden."""
+    """`Reconciler` turns every error of a reconcile into WorkFailed; whatever else comes out must not be hidden."""
 
     async def work(key: str, *, attempt: int) -> None:
         raise RuntimeError("bug")

@@ -27,7 +27,7 @@ def test_a_key_is_in_line_only_once() -> None:
     assert [schedule.take(0), schedule.take(0)] == ["a", None]
 
 
-def test_a_key_that_is_heard_of_while_it_is_worked_on_has_another_go_and_not_before() -> None:
+def test_a_key_that_is_heard_of_while_it_is_worked_on_has_another_turn_and_not_before() -> None:
     schedule = a_schedule()
     schedule.add("a", 0)
     schedule.take(0)
@@ -47,7 +47,7 @@ def test_a_key_comes_at_the_earliest_of_its_times() -> None:
     assert (schedule.take(9.9), schedule.take(10), schedule.next_time()) == (None, "a", None)
 
 
-def test_a_go_makes_earlier_appointments_void() -> None:
+def test_a_turn_makes_earlier_appointments_void() -> None:
     schedule = a_schedule()
     schedule.add_at("a", 30)
     schedule.add("a", 0)
@@ -56,7 +56,7 @@ def test_a_go_makes_earlier_appointments_void() -> None:
     assert schedule.take(31) is None
 
 
-def test_an_appointment_made_during_a_go_holds() -> None:
+def test_an_appointment_made_during_a_turn_holds() -> None:
     schedule = a_schedule()
     schedule.add("a", 0)
     schedule.take(0)
@@ -65,7 +65,7 @@ def test_an_appointment_made_during_a_go_holds() -> None:
     assert schedule.next_time() == 5
 
 
-def test_a_go_can_ask_for_another_one() -> None:
+def test_a_turn_can_ask_for_another_one() -> None:
     schedule = a_schedule()
     schedule.add("a", 0)
     schedule.take(0)
@@ -140,7 +140,7 @@ def test_no_order_of_calls_loses_or_doubles_a_key(steps: list[tuple[str, str, fl
     """Against a plain model: after every step each key is where it should be, and in the end all are served."""
     schedule, now = a_schedule(chance=0.3), 0.0
     running: set[str] = set()
-    owed: set[str] = set()  # keys that must still get a go
+    owed: set[str] = set()  # keys that must still get a turn
     for verb, key, number in steps:
         now += number / 10
         if verb == "add":

@@ -28,7 +28,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [record.fields for record in caplog.records if record.getMessage() == "reconcile"]  # type: ignore[attr-defined]
 
 
-async def test_one_line_tells_what_a_go_did(acme: Acme, caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_line_tells_what_a_reconcile_did(acme: Acme, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     acme.port.put(a_world(universe=None))
     work = a_reconciler(acme)
@@ -51,7 +51,7 @@ async def test_no_secret_is_in_the_log(acme: Acme, caplog: pytest.LogCaptureFixt
     assert not [value for value in values if value in text]
 
 
-async def test_a_go_that_wrote_wakes_others_and_a_silent_one_does_not(acme: Acme) -> None:
+async def test_a_reconcile_that_wrote_wakes_others_and_a_silent_one_does_not(acme: Acme) -> None:
     woken: list[Ref] = []
     await a_settled(acme)
     work = a_reconciler(acme, changed=woken.append)
@@ -104,7 +104,7 @@ async def test_a_world_that_is_gone_is_a_line_too(acme: Acme, caplog: pytest.Log
     assert lines(caplog)[0]["result"] == "gone"
 
 
-async def test_goes_are_counted(acme: Acme) -> None:
+async def test_reconciles_are_counted(acme: Acme) -> None:
     registry = new_registry()
     metrics = Metrics(registry)
     metrics.watch_queue(depth=lambda: 3, oldest=lambda: 1.5)

@@ -4,11 +4,11 @@ schedule   which key is worked on next, and when: the rules of the queue
 queue      workers and a clock around the schedule
 children   read, create, apply and remove a plan's objects
 status     what is written into a status
-loop       one go at one object
-world      what a World's go reads
-universe   what a Universe's go reads
+loop       one reconcile of one object
+world      what the reconcile of a World reads
+universe   what the reconcile of a Universe reads
 metrics    the operator's metrics
-work       a go as the queue sees it: time limit, log line, metrics
+work       a reconcile as the queue sees it: time limit, log line, metrics
 routes     from an event to those it concerns
 resync     a look at everything from time to time
 lease      which of several operators acts

@@ -1,6 +1,7 @@
 """Makes a plan's objects true: read by name, create what is generated, apply what differs, remove what is left over.
 
-It knows nothing of Worlds. Each step may fail; what came before stays, and the next go begins anew from what is there.
+It knows nothing of Worlds. Each step may fail; what came before stays, and the next reconcile begins anew from what is
+there.
 """
 
 from __future__ import annotations

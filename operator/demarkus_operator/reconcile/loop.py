@@ -1,7 +1,7 @@
-"""One go at one object: read, plan, generate, apply, remove, write the status.
+"""One reconcile of one object: read, plan, generate, apply, remove, write the status.
 
-Everything is decided from what is there now, so it does not matter what was heard, in which order, or how often; a go
-that ends in the middle is taken up by the next. It needs only the port: the local runner uses the same loop.
+Everything is decided from what is there now, so it does not matter what was heard, in which order, or how often; a
+reconcile that ends in the middle is taken up by the next. It needs only the port: the local runner uses the same loop.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from demarkus_operator.plan.site import Site
 from demarkus_operator.reconcile import children, status
 
 ROUNDS = 5
-"""How many times material may be generated in one go. Each round needs what the one before made."""
+"""How many times one reconcile may plan. Each round needs the material that the one before generated."""
 PATIENCE = 3
-"""Goes in a row that fail for reasons that pass by themselves before the status says so."""
+"""Reconciles in a row that fail for reasons that pass by themselves before the status says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """What a go touches the world with.
+    """What a reconcile touches the world with.
 
     Attributes:
         port: the cluster.
@@ -44,8 +44,8 @@ class Edge:
 
 
 @dataclass(slots=True, kw_only=True)
-class Go:
-    """What a go did; filled while it runs, so that it also tells of one that failed.
+class Outcome:
+    """What a reconcile did; filled while it runs, so that it also tells of one that failed.
 
     Attributes:
         generation: the `metadata.generation` that was looked at; None when the object is gone.
@@ -60,14 +60,18 @@ class Go:
     ready: str = ""
 
 
+class NotSettled(Exception):
+    """A planner that never stops asking for material: a bug."""
+
+
 Look = Callable[[Manifest], Awaitable[tuple[Observed, Plan]]]
 """Reads what an object's plan is made of, and makes it."""
 
 
-async def reconcile(edge: Edge, ref: Ref, look: Look, *, go: Go, attempt: int = 1) -> None:
-    """One go. Raises `PortError` when it could not be carried out; the status tells why if it will not pass by itself.
+async def reconcile(edge: Edge, ref: Ref, look: Look, *, outcome: Outcome, attempt: int = 1) -> None:
+    """One reconcile. Raises `PortError` if it was not carried out; the status says why if that will not pass by itself.
 
-    `attempt` counts goes at this object in a row, from 1, that failed.
+    `attempt` counts from 1 while reconciles of this object fail in a row.
     """
     try:
         subject = await edge.port.get(ref)
@@ -75,38 +79,38 @@ async def reconcile(edge: Edge, ref: Ref, look: Look, *, go: Go, attempt: int = 
         return
     if "deletionTimestamp" in subject["metadata"]:
         return  # its children go with it; making one anew would be in the way
-    go.generation = subject["metadata"].get("generation", 0)
+    outcome.generation = subject["metadata"].get("generation", 0)
     plan: Plan | None = None
     try:
-        observed, plan = await look(subject)
-        for _ in range(ROUNDS):
-            if not plan.generate:
-                break
-            await children.generate(edge.port, plan.generate, random=edge.random, now=edge.now(), written=go.written)
-            observed, plan = await look(subject)
-        else:
-            raise NotSettled(f"{ref}: after {ROUNDS} rounds there is still material to generate")
-        await children.carry_out(edge.port, plan, observed, written=go.written)
+        observed, plan = await _with_material(edge, subject, look, outcome)
+        await children.carry_out(edge.port, plan, observed, written=outcome.written)
     except Exception as error:
         reason = _reason(error, attempt)
         if reason is not None:
             message = str(error) if isinstance(error, PortError) else f"{type(error).__name__}; see the operator's log"
             with contextlib.suppress(PortError):  # what failed before is what matters
-                await _write_status(edge, subject, status.failed(subject, plan, reason, message, now=edge.now()), go)
+                told = status.failed(subject, plan, reason, message, now=edge.now())
+                await _write_status(edge, subject, told, outcome)
         raise
-    await _write_status(edge, subject, status.planned(subject, plan, now=edge.now()), go)
-    go.requeue = plan.requeue
+    await _write_status(edge, subject, status.planned(subject, plan, now=edge.now()), outcome)
+    outcome.requeue = plan.requeue
 
 
-class NotSettled(Exception):
-    """A planner that never stops asking for material: a bug."""
+async def _with_material(edge: Edge, subject: Manifest, look: Look, outcome: Outcome) -> tuple[Observed, Plan]:
+    """The plan once there is nothing left to generate."""
+    for _ in range(ROUNDS):
+        observed, plan = await look(subject)
+        if not plan.generate:
+            return observed, plan
+        await children.generate(edge.port, plan.generate, random=edge.random, now=edge.now(), written=outcome.written)
+    raise NotSettled(f"{Ref.of(subject)}: after {ROUNDS} rounds there is still material to generate")
 
 
 def _reason(error: Exception, attempt: int) -> Reason | None:
     """What the status should give as the reason, or None if it should say nothing yet."""
     match error:
         case Conflict():
-            return None  # somebody else wrote in between; the next go sees it
+            return None  # somebody else wrote in between; the next one sees it
         case TryLater():
             return Reason.TRY_LATER if attempt >= PATIENCE else None
         case Refused() | NotFound():  # what is not found here is a namespace or a kind
@@ -115,12 +119,12 @@ def _reason(error: Exception, attempt: int) -> Reason | None:
             return Reason.INTERNAL_ERROR
 
 
-async def _write_status(edge: Edge, subject: Manifest, wanted: dict[str, Any], go: Go) -> None:
-    go.ready = next((entry["reason"] for entry in wanted["conditions"] if entry["type"] == "Ready"), "")
+async def _write_status(edge: Edge, subject: Manifest, wanted: dict[str, Any], outcome: Outcome) -> None:
+    outcome.ready = next((entry["reason"] for entry in wanted["conditions"] if entry["type"] == "Ready"), "")
     patch = status.change(status.of(subject), wanted)
     if not patch:
         return
     ref = Ref.of(subject)
     with contextlib.suppress(NotFound):  # deleted in between
         await edge.port.patch_status(ref, patch)
-        go.written.append(f"patch {ref} status ({', '.join(sorted(patch))})")
+        outcome.written.append(f"patch {ref} status ({', '.join(sorted(patch))})")

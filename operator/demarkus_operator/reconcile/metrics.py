@@ -15,18 +15,18 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.reconciles = Counter(
             "demarkus_operator_reconcile",
-            "Goes at an object, by how they ended.",
+            "Reconciles, by how they ended.",
             ["kind", "result"],
             registry=registry,
         )
         self.seconds = Histogram(
             "demarkus_operator_reconcile_seconds",
-            "How long a go takes.",
+            "How long a reconcile takes.",
             ["kind"],
             buckets=SECONDS,
             registry=registry,
         )
-        self._depth = Gauge("demarkus_operator_queue_depth", "Objects that wait for a go.", registry=registry)
+        self._depth = Gauge("demarkus_operator_queue_depth", "Objects that wait for a reconcile.", registry=registry)
         self._oldest = Gauge(
             "demarkus_operator_queue_oldest_seconds",
             "How long the first of them has waited.",

@@ -45,7 +45,7 @@ class Schedule(Generic[Key]):
         self._failures: dict[Key, int] = {}
 
     def add(self, key: Key, now: float) -> bool:
-        """Puts a key in line, or marks it for another go if it is being worked on.
+        """Puts a key in line, or marks it for another turn if it is being worked on.
 
         False when there is no room: a later resync has to find the key again.
         """

@@ -1,4 +1,4 @@
-"""What a Universe's go reads, and its plan: besides its children, the Worlds that name it and their namespaces."""
+"""What the reconcile of a Universe reads, and its plan: besides children, its Worlds and their namespaces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from demarkus_operator.plan.membership import universe_of
 from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
 from demarkus_operator.plan.universe import plan_universe, universe_reads
 from demarkus_operator.reconcile import children
-from demarkus_operator.reconcile.loop import Edge, Go, reconcile
+from demarkus_operator.reconcile.loop import Edge, Outcome, reconcile
 
 
 def universe_ref(namespace: str, name: str) -> Ref:
@@ -17,8 +17,8 @@ def universe_ref(namespace: str, name: str) -> Ref:
     return Ref(UNIVERSE.api_version, UNIVERSE.kind, namespace, name)
 
 
-async def reconcile_universe(edge: Edge, ref: Ref, *, go: Go, attempt: int = 1) -> None:
-    """One go at a Universe; see `loop.reconcile`."""
+async def reconcile_universe(edge: Edge, ref: Ref, *, outcome: Outcome, attempt: int = 1) -> None:
+    """One reconcile of a Universe; see `loop.reconcile`."""
 
     async def look(universe: Manifest) -> tuple[Observed, Plan]:
         observed = await children.read(edge.port, universe_reads(universe, edge.site))
@@ -26,7 +26,7 @@ async def reconcile_universe(edge: Edge, ref: Ref, *, go: Go, attempt: int = 1) 
         namespaces = await _namespaces(edge, {world["metadata"]["namespace"] for world in worlds} - {ref.namespace})
         return observed, plan_universe(universe, observed, worlds, namespaces, edge.site, edge.now())
 
-    await reconcile(edge, ref, look, go=go, attempt=attempt)
+    await reconcile(edge, ref, look, outcome=outcome, attempt=attempt)
 
 
 async def worlds_of(edge: Edge, universe: Ref) -> list[Manifest]:

@@ -1,4 +1,4 @@
-"""What is done for one key of the queue: a go with a time limit, its line in the log, its metrics, whom it wakes."""
+"""What is done for one key of the queue: a reconcile with a time limit, its log line, its metrics, whom it wakes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any, Protocol
 from demarkus_operator.cluster.kinds import UNIVERSE, WORLD
 from demarkus_operator.cluster.port import Conflict, PortError, TryLater
 from demarkus_operator.plan.objects import Ref
-from demarkus_operator.reconcile.loop import Edge, Go
+from demarkus_operator.reconcile.loop import Edge, Outcome
 from demarkus_operator.reconcile.metrics import Metrics
 from demarkus_operator.reconcile.queue import WorkFailed
 from demarkus_operator.reconcile.universe import reconcile_universe
 from demarkus_operator.reconcile.world import reconcile_world
 
-GO_SECONDS = 60.0
+RECONCILE_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
 
 
 class _Reconcile(Protocol):
-    def __call__(self, edge: Edge, ref: Ref, *, go: Go, attempt: int) -> Awaitable[None]: ...
+    def __call__(self, edge: Edge, ref: Ref, *, outcome: Outcome, attempt: int) -> Awaitable[None]: ...
 
 
 _RECONCILE: dict[str, _Reconcile] = {WORLD.kind: reconcile_world, UNIVERSE.kind: reconcile_universe}
@@ -32,7 +32,7 @@ _RECONCILE: dict[str, _Reconcile] = {WORLD.kind: reconcile_world, UNIVERSE.kind:
 class Reconciler:
     """`queue.Work` for Worlds and Universes; a key is their `Ref`.
 
-    `changed` is told of every go that wrote something: others may have waited for just that.
+    `changed` is told of every reconcile that wrote something: others may have waited for just that.
     """
 
     def __init__(
@@ -49,34 +49,34 @@ class Reconciler:
         self._clock = clock
 
     async def __call__(self, key: Ref, *, attempt: int) -> float | None:
-        """One go. Raises `WorkFailed`."""
-        go = Go()
+        """One reconcile. Raises `WorkFailed`."""
+        outcome = Outcome()
         started = self._clock()
         try:
-            async with asyncio.timeout(GO_SECONDS):
-                await _RECONCILE[key.kind](self._edge, key, go=go, attempt=attempt)
+            async with asyncio.timeout(RECONCILE_SECONDS):
+                await _RECONCILE[key.kind](self._edge, key, outcome=outcome, attempt=attempt)
         except Exception as error:
-            self._report(key, go, attempt, self._clock() - started, error)
+            self._report(key, outcome, attempt, self._clock() - started, error)
             raise WorkFailed(str(error), delay=getattr(error, "delay", None)) from error
         finally:
-            if go.written:
+            if outcome.written:
                 self._changed(key)
-        self._report(key, go, attempt, self._clock() - started, None)
-        return go.requeue
+        self._report(key, outcome, attempt, self._clock() - started, None)
+        return outcome.requeue
 
-    def _report(self, key: Ref, go: Go, attempt: int, seconds: float, error: Exception | None) -> None:
-        result = _result(go, error)
+    def _report(self, key: Ref, outcome: Outcome, attempt: int, seconds: float, error: Exception | None) -> None:
+        result = _result(outcome, error)
         fields: dict[str, Any] = {
             "kind": key.kind,
             "namespace": key.namespace,
             "name": key.name,
-            "generation": go.generation,
+            "generation": outcome.generation,
             "result": result,
             "seconds": round(seconds, 3),
-            "written": go.written,
+            "written": outcome.written,
         }
-        if go.ready:
-            fields["ready"] = go.ready
+        if outcome.ready:
+            fields["ready"] = outcome.ready
         if error is not None:
             fields |= {"attempt": attempt, "error": str(error) or type(error).__name__}
         level = {"bug": logging.ERROR, "refused": logging.WARNING, "later": logging.WARNING}.get(result, logging.INFO)
@@ -87,10 +87,10 @@ class Reconciler:
             self._metrics.seconds.labels(kind=key.kind).observe(seconds)
 
 
-def _result(go: Go, error: Exception | None) -> str:
+def _result(outcome: Outcome, error: Exception | None) -> str:
     match error:
         case None:
-            return "gone" if go.generation is None else "changed" if go.written else "unchanged"
+            return "gone" if outcome.generation is None else "changed" if outcome.written else "unchanged"
         case Conflict():
             return "conflict"
         case TryLater() | TimeoutError():

@@ -1,4 +1,4 @@
-"""What a World's go reads, and its plan."""
+"""What the reconcile of a World reads, and its plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from demarkus_operator.cluster.kinds import WORLD
 from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
 from demarkus_operator.plan.world import plan_world, world_reads
 from demarkus_operator.reconcile import children
-from demarkus_operator.reconcile.loop import Edge, Go, reconcile
+from demarkus_operator.reconcile.loop import Edge, Outcome, reconcile
 
 
 def world_ref(namespace: str, name: str) -> Ref:
@@ -14,11 +14,11 @@ def world_ref(namespace: str, name: str) -> Ref:
     return Ref(WORLD.api_version, WORLD.kind, namespace, name)
 
 
-async def reconcile_world(edge: Edge, ref: Ref, *, go: Go, attempt: int = 1) -> None:
-    """One go at a World; see `loop.reconcile`."""
+async def reconcile_world(edge: Edge, ref: Ref, *, outcome: Outcome, attempt: int = 1) -> None:
+    """One reconcile of a World; see `loop.reconcile`."""
 
     async def look(world: Manifest) -> tuple[Observed, Plan]:
         observed = await children.read(edge.port, world_reads(world, edge.site))
         return observed, plan_world(world, observed, edge.site, edge.now())
 
-    await reconcile(edge, ref, look, go=go, attempt=attempt)
+    await reconcile(edge, ref, look, outcome=outcome, attempt=attempt)
