@@ -21,6 +21,7 @@ surrogate escapes, so that everything can be given back as it came. No exception
     grants.py       signed grants and key sets
     listings.py     generated bodies: LIST, VERSIONS, conflict
     cursors.py      where a page of LIST begins
+    outline.py      headings, anchors and sections of a document, its title
 
     transport/      Mark over QUIC: the port and its engines
     client/         connections, pool, retries, verbs

@@ -329,7 +329,10 @@ class Committer:
             for member in writing
             if member.staging is not None and member.decision is not None and member.decision.content is not None
         }
-        self._log.landed(slot, data, {blob: content.metadata for blob, content in contents.items()})
+        try:
+            self._log.landed(slot, data, {blob: parse_version(content.data) for blob, content in contents.items()})
+        except StoreDamaged as error:
+            raise _Fault(str(error)) from error
         for blob, content in contents.items():
             self._versions.keep(blob, content.data)
         return True

@@ -43,6 +43,7 @@ from demarkus_world.engine.refusals import (
     WriteRefused,
 )
 from demarkus_world.engine.versions import Versions
+from demarkus_world.view.local import LocalView, boot_id
 from mark_protocol.paths import unstorable
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
 ]
 
 WRITE_TIMEOUT = 10.0
+NODES = "nodes.db"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +127,12 @@ class Engine:
         compatible: bool = False,
         pause: retry.Pause = asyncio.sleep,
         key: WorldKey | None = None,
-        nodes: Path | None = None,
+        view: Path | None = None,
     ) -> "Engine":
         """Open the store, and create it if there is nothing yet; the caller keeps and later closes `blobs`.
 
-        `key` signs the notes; `nodes` is the file of the tree's nodes, which is disposable (None = in memory).
+        `key` signs the notes; `view` is the folder for what this process keeps of the log, disposable, for it alone
+        (None = in memory).
         `now` gives ms since 1970, `random` that many random bytes. With `compatible` a path segment `versions` may be
         stored. Raises StoreForeign for a store of another history, StoreDamaged naming object and field, StoreFull,
         Unavailable.
@@ -137,9 +140,14 @@ class Engine:
         try:
             found = await identity.establish(blobs, configured, pause=pause)
             versions = Versions(blobs, pause=pause)
-            tree = Tree(NodeTable(nodes, log=origin(found)))
-            log = Log(blobs, versions, tree, history=found.history, pause=pause)
-            await log.replay()
+            local = LocalView(view, found, boot=boot_id())
+            try:
+                tree = Tree(NodeTable(view / NODES if view else None, log=origin(found)))
+                log = Log(blobs, versions, tree, local, history=found.history, pause=pause)
+                await log.replay()
+            except BaseException:
+                local.close()
+                raise
         except BlobError as error:
             raise Unavailable(f"the store can't be read: {error}") from error
         committer = Committer(blobs=blobs, log=log, versions=versions, now=now, random=random, pause=pause)
@@ -246,3 +254,4 @@ class Engine:
         finally:
             await asyncio.wait({self._proving})
             self._log.tree.close()
+            self._log.view.close()

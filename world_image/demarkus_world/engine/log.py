@@ -5,6 +5,7 @@ entries against the state) before any of it is taken in.
 """
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from demarkus_base.blobs.port import Blobs, Integrity, NotFound
@@ -15,14 +16,20 @@ from demarkus_world.engine.proof import Tree
 from demarkus_world.engine.refusals import StoreDamaged
 from demarkus_world.engine.slots import NO_SLOT, Slot
 from demarkus_world.engine.versions import Versions
-from demarkus_world.view.memory import InvalidEntry, MemoryView, record_of
+from demarkus_world.view.apply import InvalidEntry, record_of
+from demarkus_world.view.catalog import describe
+from demarkus_world.view.local import LocalView
+from demarkus_world.view.reads import Tip
+from mark_protocol.versions import StoredVersion
 
 
 class Log:
     """The part of the log that is known here. `foreign` counts the slots of other writers taken in since the start."""
 
-    def __init__(self, blobs: Blobs, versions: Versions, tree: Tree, *, history: str, pause: retry.Pause) -> None:
-        self.view = MemoryView()
+    def __init__(
+        self, blobs: Blobs, versions: Versions, tree: Tree, view: LocalView, *, history: str, pause: retry.Pause
+    ) -> None:
+        self.view = view
         self.tree = tree
         self.foreign = 0
         self._blobs = blobs
@@ -55,11 +62,18 @@ class Log:
                 if data is None:
                     raise StoreDamaged(f"{name}: listed, but not there")
                 self._take_in(self._decode(data), data, {})
-        heads = [head.record for head in self.view.heads()]
-        known = await self._versions.metadata(heads)
-        for record in heads:
-            if record.blob in known:
-                self.view.set_metadata(record, known[record.blob])
+        await self._read_heads()
+
+    async def _read_heads(self) -> None:
+        """Read the newest versions that the view has the log's word of, and not their own."""
+        last = 0
+        while page := self.view.unread(after=last):
+            last = page[-1][0]
+            read = await self._versions.read(record for _, record in page)
+            with self.view.slot():
+                for document, record in page:
+                    if record.blob in read:
+                        self.view.set_described(document, record, describe(record.path, read[record.blob]))
 
     async def refresh(self) -> None:
         """Take in every slot that was there when this was called. Raises StoreDamaged, Unavailable.
@@ -107,21 +121,21 @@ class Log:
         found = await self._read(key)
         return None if found is None else found == data
 
-    def landed(self, slot: Slot, data: bytes, metadata: Mapping[str, Mapping[str, str]]) -> None:
-        """Take in our own slot, unless a probe met it before; `metadata` by blob."""
+    def landed(self, slot: Slot, data: bytes, read: Mapping[str, StoredVersion]) -> None:
+        """Take in our own slot, unless a probe met it before; `read` is what its blobs hold, by their keys."""
         if self.view.sequence < slot.first:
-            self._take_in(slot, data, metadata)
+            self._take_in(slot, data, read)
 
     async def _follow(self) -> None:
         while (data := await self._read(keys.slot(first := self.view.sequence + 1))) is not None:
             slot = self._decode(data)
             newest = {entry.path: record_of(entry) for entry in slot.entries if entry.op in CONTENT}
-            metadata = await self._versions.metadata(newest.values())
+            read = await self._versions.read(newest.values())
             # Our own committer may have taken the same slot in while the blobs were read.
             if self.view.sequence + 1 == first:
                 if data != self._offered:
                     self.foreign += 1
-                self._take_in(slot, data, metadata)
+                self._take_in(slot, data, read)
 
     def _decode(self, data: bytes) -> Slot:
         first = self.view.sequence + 1
@@ -134,17 +148,29 @@ class Log:
             time=self._tip_time,
         )
 
-    def _take_in(self, slot: Slot, data: bytes, metadata: Mapping[str, Mapping[str, str]]) -> None:
+    def _take_in(self, slot: Slot, data: bytes, read: Mapping[str, StoredVersion]) -> None:
+        tip_hash, tip_time = slots.slot_hash(data), slot.entries[-1].time
+        try:
+            with self.view.slot():
+                self._apply(slot, read)
+                self.tree.take_in(slot.entries)
+                self.view.move_tip(
+                    Tip(sequence=slot.last, first=slot.first, slot=tip_hash, time=tip_time, edge=self.tree.edge)
+                )
+        except (InvalidEntry, sqlite3.Error) as error:
+            # Nothing may be built on a log that has such an entry, nor on a view that lacks one.
+            what = keys.slot(slot.first) if isinstance(error, InvalidEntry) else "the local view can't take it in"
+            self._damage = StoreDamaged(f"{what}: {error}")
+            raise self._damage from error
+        self._tip_hash, self._tip_time = tip_hash, tip_time
+
+    def _apply(self, slot: Slot, read: Mapping[str, StoredVersion]) -> None:
         for entry in slot.entries:
+            version = read.get(entry.blob) if entry.blob else None
             try:
-                self.view.apply(entry, metadata.get(entry.blob) if entry.blob else None)
+                self.view.apply(entry, describe(entry.path, version) if version else None)
             except InvalidEntry as error:
-                # The view holds half a slot now: nothing may be built on it.
-                self._damage = StoreDamaged(f"{keys.slot(slot.first)}: entry {entry.seq}: {error}")
-                raise self._damage from error
-        self.tree.take_in(slot.entries)
-        self._tip_hash = slots.slot_hash(data)
-        self._tip_time = slot.entries[-1].time
+                raise InvalidEntry(f"entry {entry.seq}: {error}") from error
 
     async def _read(self, key: str) -> bytes | None:
         try:

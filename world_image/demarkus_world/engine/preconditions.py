@@ -19,7 +19,7 @@ from demarkus_world.engine.refusals import (
     VersionConflict,
     VersionRefused,
 )
-from demarkus_world.view.memory import ancestors
+from demarkus_world.view.paths import ancestors
 from mark_protocol import limits
 from mark_protocol.metadata import (
     RETENTION,

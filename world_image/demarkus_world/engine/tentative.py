@@ -7,13 +7,13 @@ and decided anew.
 from collections import deque
 
 from demarkus_world.engine.preconditions import Content, Decision, Document
-from demarkus_world.view.memory import MemoryView
+from demarkus_world.view.local import LocalView
 
 
 class Tentative:
     """See `Tip`."""
 
-    def __init__(self, view: MemoryView) -> None:
+    def __init__(self, view: LocalView) -> None:
         self._view = view
         self._decided: dict[str, deque[Decision]] = {}
 

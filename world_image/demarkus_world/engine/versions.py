@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from cachetools import LRUCache
 
@@ -31,9 +31,7 @@ class Versions:
         cached = self._cache.get(record.blob)
         if cached is not None:
             return cached
-        data = await self.fetch(record)
-        if hashlib.sha256(data).hexdigest() != record.etag:
-            raise StoreDamaged(f"{record.blob}: its bytes do not hash to what the log says of {_name(record)}")
+        data = self._checked(record, await self.fetch(record))
         self.keep(record.blob, data)
         return data
 
@@ -58,17 +56,22 @@ class Versions:
         except VersionError as error:
             raise StoreDamaged(f"{record.blob}: {error}") from error
 
-    async def metadata(self, records: Iterable[VersionRecord]) -> dict[str, Mapping[str, str]]:
-        """Publisher metadata by blob. Damaged blobs are logged and left out: their documents fail, no others."""
-        found = await in_parallel(self._metadata, records)
-        return {blob: metadata for blob, metadata in found if metadata is not None}
+    async def read(self, records: Iterable[VersionRecord]) -> dict[str, StoredVersion]:
+        """Versions by blob, past the cache. Damaged ones are logged and left out: their documents fail, no others."""
+        found = await in_parallel(self._read, records)
+        return {blob: version for blob, version in found if version is not None}
 
-    async def _metadata(self, record: VersionRecord) -> tuple[str, Mapping[str, str] | None]:
+    async def _read(self, record: VersionRecord) -> tuple[str, StoredVersion | None]:
         try:
-            return record.blob, (await self.parsed(record)).metadata
-        except StoreDamaged as error:
-            logger.error("store damaged: %s", error)
+            return record.blob, parse_version(self._checked(record, await self.fetch(record)))
+        except (StoreDamaged, VersionError) as error:
+            logger.error("store damaged: %s: %s", record.blob, error)
             return record.blob, None
+
+    def _checked(self, record: VersionRecord, data: bytes) -> bytes:
+        if hashlib.sha256(data).hexdigest() != record.etag:
+            raise StoreDamaged(f"{record.blob}: its bytes do not hash to what the log says of {_name(record)}")
+        return data
 
 
 def _name(record: VersionRecord) -> str:

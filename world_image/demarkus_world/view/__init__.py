@@ -1,4 +1,10 @@
-"""The view: what the log adds up to, ready to be asked.
+"""The view: what the log adds up to, in SQLite, disposable.
 
-memory.py       documents, directories and bodies in memory
+local.py        LocalView: opened or thrown away, fed slot by slot, copied, compared
+reads.py        what it answers: documents, versions, directories, bodies
+apply.py        how it changes, entry by entry
+catalog.py      what a stored version says of its document: title, tags, importance
+digest.py       one hash over everything in it
+paths.py        what follows from a path alone
+schema.sql      the tables
 """
