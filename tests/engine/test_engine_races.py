@@ -204,6 +204,36 @@ async def test_a_reader_may_meet_our_own_slot_before_we_do(start: Any, a_write: 
     assert (view.sequence, engine.statistics.lost) == (2, 0)
 
 
+async def test_our_own_slot_may_be_taken_in_while_a_reader_has_its_answer_on_the_way(
+    start: Any, a_write: AWrite
+) -> None:
+    class SlowToAnswer(Held):
+        async def get(self, key: str) -> bytes:
+            data = await self._blobs.get(key)
+            if key.startswith("log/"):
+                self.knocked.set()
+                await self.open.wait()
+            return data
+
+        async def create(self, key: str, data: bytes) -> None:
+            await self._blobs.create(key, data)
+            if key.startswith("log/"):
+                landed.set()
+                await told.wait()
+
+    landed, told = asyncio.Event(), asyncio.Event()
+    slow = SlowToAnswer(MemoryBlobs())
+    engine = await start(slow)
+    write = asyncio.create_task(engine.write(a_write()))
+    await asyncio.wait_for(landed.wait(), 10)
+    reading = asyncio.create_task(engine.view(exact=True))
+    await asyncio.wait_for(slow.knocked.wait(), 10)
+    told.set()
+    assert (await write).version == 1
+    slow.open.set()
+    assert ((await reading).sequence, engine.statistics.lost) == (1, 0)
+
+
 @pytest.mark.parametrize("seed", range(12))
 async def test_random_writers_on_a_shaky_store_agree(start: Any, a_write: AWrite, state: Any, seed: int) -> None:
     """Every acknowledged write is in the history once, in a place its answer names; all see the same; so does a

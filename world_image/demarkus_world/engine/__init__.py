@@ -17,6 +17,7 @@ How it changes
     tentative.py      what is there, counting what is decided and not durable yet
     members.py        writes in line, and the slot they make
     committer.py      the line, staging, the one create that makes it true
+    fairness.py       turns taken with other writers (pure)
 
 How it is read
     log.py            replay, following other writers, the view's only writer

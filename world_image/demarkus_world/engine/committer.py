@@ -24,6 +24,7 @@ from demarkus_base.blobs.port import StoreFull as BlobsFull
 from demarkus_base.blobs.port import Unavailable as BlobsUnavailable
 from demarkus_world.engine import keys, retry, slots
 from demarkus_world.engine.entries import Entry
+from demarkus_world.engine.fairness import Fairness
 from demarkus_world.engine.log import Log
 from demarkus_world.engine.members import Member, compose
 from demarkus_world.engine.model import Adopt, Change, Written
@@ -84,6 +85,7 @@ class Committer:
         self._progress = asyncio.Event()
         self._waiting_bytes = 0
         self._setbacks = 0
+        self._fairness = Fairness()
         self._closing = False
         self._ended = False
 
@@ -124,7 +126,9 @@ class Committer:
                 self._progress.clear()
                 await self._tidy()
                 batch = self._front()
-                if batch:
+                if batch and (courtesy := self._fairness.courtesy()):
+                    await self._pause(courtesy)
+                elif batch:
                     await self._commit(batch)
                 elif self._closing and not self._line:
                     return
@@ -164,6 +168,8 @@ class Committer:
                 self._line.remove(member)
                 if member.staging is not None:
                     member.staging.cancel()
+            if self._decided_at != self._log.foreign:
+                self._fairness.peer_wrote(self._now())
             self._decided_at = self._log.foreign
             self._tentative.forget()
             for member in self._line:
@@ -257,6 +263,8 @@ class Committer:
             if not member.ready or member.gave_up or room < 0:
                 break
             front.append(member)
+            if member.entries and self._fairness.one_at_a_time:
+                break
         return front
 
     async def _commit(self, batch: Sequence[Member]) -> None:
@@ -318,10 +326,12 @@ class Committer:
         self._setbacks = 0
         if not ours:
             self.counts.lost += 1
+            self._fairness.lost()
             for member in writing:
                 member.offered = False
             await self._follow_winner()
             return False
+        self._fairness.won(self._now())
         self.counts.slots += 1
         self.counts.entries += len(entries)
         contents = {

@@ -79,6 +79,7 @@ __all__ = [
 
 WRITE_TIMEOUT = 10.0
 NODES = "nodes.db"
+CATALOG_LAG_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,7 @@ class Engine:
         exclusive: bool,
         compatible: bool,
         key: WorldKey | None,
+        now: Callable[[], int],
     ) -> None:
         self.identity = identity
         self._log = log
@@ -112,6 +114,9 @@ class Engine:
         self._committer = committer
         self._exclusive = exclusive
         self._compatible = compatible
+        self._now = now
+        # When this process last asked the store what others wrote, and knew the answer.
+        self._confirmed = now()
         self._key = key
         self._running = asyncio.create_task(committer.run(), name="committer")
         self._proving = asyncio.create_task(log.tree.follow(log.entries_from), name="tree")
@@ -125,7 +130,7 @@ class Engine:
         now: Callable[[], int],
         random: Callable[[int], bytes],
         compatible: bool = False,
-        pause: retry.Pause = asyncio.sleep,
+        pause: retry.Pause = retry.sleep,
         key: WorldKey | None = None,
         view: Path | None = None,
     ) -> "Engine":
@@ -158,6 +163,7 @@ class Engine:
             committer=committer,
             exclusive=blobs.exclusive,
             compatible=compatible,
+            now=now,
             key=key,
         )
 
@@ -178,12 +184,15 @@ class Engine:
         )
 
     async def view(self, *, exact: bool) -> View:
-        """The state. An exact one has every commit that ended before this call, whoever made it.
+        """The state. An exact one has every commit that ended before this call, whoever made it; another one may lack
+        those of the last second.
 
         Where this process is the only writer its own durable state is exact. Raises StoreDamaged, Unavailable.
         """
-        if exact and not self._exclusive:
+        if not self._exclusive and (exact or not 0 <= self._now() - self._confirmed < CATALOG_LAG_MS):
+            asked = self._now()
             await self._log.refresh()
+            self._confirmed = asked
         return self._log.view
 
     async def stored(self, record: VersionRecord) -> bytes:

@@ -128,6 +128,8 @@ class Log:
 
     async def _follow(self) -> None:
         while (data := await self._read(keys.slot(first := self.view.sequence + 1))) is not None:
+            if self.view.sequence + 1 != first:
+                continue  # our own committer took that slot in while the answer was on its way
             slot = self._decode(data)
             newest = {entry.path: record_of(entry) for entry in slot.entries if entry.op in CONTENT}
             read = await self._versions.read(newest.values())

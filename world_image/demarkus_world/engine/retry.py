@@ -1,5 +1,7 @@
-"""Trying again what a store refused for a moment."""
+"""Trying again what a store refused for a moment: later each time, and never in step with others."""
 
+import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -10,14 +12,22 @@ T = TypeVar("T")
 
 Pause = Callable[[float], Awaitable[None]]
 
-ATTEMPTS = 6
-FIRST_PAUSE = 0.05
+ATTEMPTS = 12
+FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
+JITTER = 0.5
+PATIENCE = 10.0
+"""Seconds of pauses after which a read is given up; who asked has mostly left before."""
+
+
+async def sleep(seconds: float) -> None:
+    """Wait that long, or up to half as long again, so that many who were refused together do not come back together."""
+    await asyncio.sleep(seconds * (1 + JITTER * random.random()))
 
 
 def pause_before(attempt: int) -> float:
     """Seconds to wait before attempt 1, 2, ... after the first."""
-    return min(FIRST_PAUSE * 2.0 ** (attempt - 1), LONGEST_PAUSE)
+    return min(FIRST_PAUSE * 2.0 ** min(attempt - 1, ATTEMPTS), LONGEST_PAUSE)
 
 
 async def read(call: Callable[[], Awaitable[T]], *, pause: Pause) -> T:
@@ -25,14 +35,16 @@ async def read(call: Callable[[], Awaitable[T]], *, pause: Pause) -> T:
 
     Raises NotFound and Integrity, which are about the object; every other BlobError becomes the engine's Unavailable.
     """
-    attempt = 1
+    attempt, waited = 1, 0.0
     while True:
+        next_pause = pause_before(attempt)
         try:
             return await call()
         except (NotFound, Integrity):
             raise
         except BlobError as error:
-            if attempt == ATTEMPTS or not isinstance(error, (Throttled, Unavailable)):
+            if waited + next_pause > PATIENCE or not isinstance(error, (Throttled, Unavailable)):
                 raise refusals.Unavailable(f"the store can't be read: {error}") from error
-        await pause(pause_before(attempt))
+        await pause(next_pause)
+        waited += next_pause
         attempt += 1
