@@ -4,12 +4,15 @@ It only grows, by whole batches of leaves, and can always be made anew from the 
 proofs that don't verify, nothing worse: whoever makes a proof from it checks it before it goes out.
 """
 
+import logging
 import sqlite3
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 from demarkus_base.tlog.tree import Edge, complete_nodes
+
+logger = logging.getLogger(__name__)
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS nodes (level INTEGER, place INTEGER, hash BLOB NOT NULL, PRIMARY KEY (level, place))
@@ -22,18 +25,20 @@ class NodeTable:
     """Nodes of the first `size` leaves of the log named `log`; calls may come from any thread, one at a time each."""
 
     def __init__(self, file: Path | None, *, log: str) -> None:
-        """Open or create the file (None = in memory). A table of another log is emptied. Raises sqlite3.Error."""
+        """Open or create the file (None = in memory); one of another log, or a damaged one, is emptied.
+
+        Raises sqlite3.Error.
+        """
         self._guard = threading.Lock()
         self._log = log
-        self._rows = sqlite3.connect(
-            ":memory:" if file is None else file, check_same_thread=False, isolation_level=None
-        )
-        self._rows.execute("PRAGMA journal_mode = MEMORY")
-        # What a power loss leaves behind is found out by `edge` and by the check of every proof, and made anew.
-        self._rows.execute("PRAGMA synchronous = OFF")
-        self._rows.executescript(_SCHEMA)
-        found = self._rows.execute("SELECT of, size FROM state").fetchall()
-        self._size = found[0][1] if len(found) == 1 and found[0][0] == log else 0
+        try:
+            self._rows, self._size = _opened(file, log)
+        except sqlite3.DatabaseError:
+            if file is None:
+                raise
+            logger.warning("%s is damaged and made anew", file)
+            file.unlink(missing_ok=True)
+            self._rows, self._size = _opened(file, log)
         if not self._size:
             self.forget()
 
@@ -84,3 +89,18 @@ class NodeTable:
         """Let go of the file."""
         with self._guard:
             self._rows.close()
+
+
+def _opened(file: Path | None, log: str) -> tuple[sqlite3.Connection, int]:
+    """The database and the number of leaves of this log in it."""
+    rows = sqlite3.connect(":memory:" if file is None else file, check_same_thread=False, isolation_level=None)
+    try:
+        rows.execute("PRAGMA journal_mode = MEMORY")
+        # What a power loss leaves behind is found out by `edge` and by the check of every proof, and made anew.
+        rows.execute("PRAGMA synchronous = OFF")
+        rows.executescript(_SCHEMA)
+        found = rows.execute("SELECT of, size FROM state").fetchall()
+    except sqlite3.Error:
+        rows.close()
+        raise
+    return rows, found[0][1] if len(found) == 1 and found[0][0] == log else 0

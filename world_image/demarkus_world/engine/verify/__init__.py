@@ -1,0 +1,9 @@
+"""The verification of a store from its blobs: that nothing was lost, altered, reordered or slipped in.
+
+verify.py     the whole of it, and its report
+findings.py   verdicts, and what they say in words
+replay.py     the log, slot by slot
+copies.py     bundles, as copies of slots
+ledger.py     what entries add up to, and whether each was possible
+contents.py   the bytes of the retained versions
+"""

@@ -1,0 +1,220 @@
+"""The verification of a whole store, from its blobs alone: marker, log, bundles, versions, checkpoints, notes.
+
+It only reads, and may run beside the world that writes: what was pruned or came meanwhile is no finding.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from demarkus_base.blobs.port import BlobError, Blobs, Integrity, NotFound
+from demarkus_world.engine import identity, keys, notes, retry
+from demarkus_world.engine.model import Identity
+from demarkus_world.engine.notes import Note, NoteError
+from demarkus_world.engine.refusals import StoreDamaged, Unavailable
+from demarkus_world.engine.verify.contents import Contents
+from demarkus_world.engine.verify.findings import Fault, Finding, Findings
+from demarkus_world.engine.verify.replay import Mark, Replay
+
+Told = Callable[[str, int], None]
+"""Told of progress: what is being read, and how much of it was."""
+
+
+class CannotVerify(Exception):
+    """Something is missing that the verification needs; says what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What is known about the store from elsewhere.
+
+    `key` is the world's, `witnessed` are texts of notes by the names of their files, `size` a number of entries that
+    the log had at least.
+    """
+
+    history: str | None = None
+    key: Ed25519PublicKey | None = None
+    witnessed: Sequence[tuple[str, str]] = ()
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What was read and what was wrong. `root` is hex, None where entries are missing."""
+
+    history: str | None
+    incarnation: str | None
+    entries: int
+    root: str | None
+    documents: int
+    versions: int
+    stored_bytes: int
+    notes: int
+    unchecked: Sequence[str]
+    """Documents whose versions were not compared, because an entry of theirs was impossible."""
+    findings: Sequence[Finding]
+    total: int
+
+    @property
+    def intact(self) -> bool:
+        return self.total == 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as JSON data."""
+        return {
+            "intact": self.intact,
+            "history": self.history,
+            "incarnation": self.incarnation,
+            "entries": self.entries,
+            "root": self.root,
+            "documents": self.documents,
+            "versions": self.versions,
+            "bytes": self.stored_bytes,
+            "notes": self.notes,
+            "unchecked": list(self.unchecked),
+            "findings": [finding.as_json() for finding in self.findings],
+            "total": self.total,
+        }
+
+
+async def verify(
+    blobs: Blobs, expected: Expected, *, pause: retry.Pause, told: Told = lambda what, done: None
+) -> Report:
+    """Read everything and compare it. Raises Unavailable when the store can't be read, CannotVerify."""
+    try:
+        return await _Verification(blobs, expected, pause=pause, told=told).run()
+    except BlobError as error:
+        raise Unavailable(f"the store can't be read: {error}") from error
+
+
+class _Verification:
+    def __init__(self, blobs: Blobs, expected: Expected, *, pause: retry.Pause, told: Told) -> None:
+        self._blobs = blobs
+        self._expected = expected
+        self._pause = pause
+        self._told = told
+        self._findings = Findings()
+
+    async def run(self) -> Report:
+        found = await self._marker()
+        history = self._expected.history or (found.history if found else None)
+        if history is None:
+            raise CannotVerify("the store does not say whose it is: name the world's history")
+        foreign = found is not None and found.history != history
+        witnessed = [] if foreign else self._witnessed(history, found)
+        replay = Replay(
+            self._blobs,
+            self._findings,
+            history=history,
+            pause=self._pause,
+            marks=[note.size for _, note in witnessed],
+            told=lambda entries: self._told("entries", entries),
+        )
+        contents = Contents(self._blobs, replay.ledger, pause=self._pause)
+        unchecked: list[str] = []
+        if not foreign:
+            await replay.run()
+            unchecked = sorted(replay.doubtful)
+            await self._check_contents(replay, contents)
+            self._check_size(replay)
+            for source, note in witnessed:
+                self._check_note(source, note, replay)
+        return Report(
+            history=found.history if found else history,
+            incarnation=found.incarnation if found else None,
+            entries=replay.sequence,
+            root=replay.edge.root.hex() if replay.edge is not None and not foreign else None,
+            documents=replay.ledger.documents,
+            versions=contents.versions,
+            stored_bytes=contents.bytes,
+            notes=len(witnessed),
+            unchecked=unchecked,
+            findings=tuple(self._findings),
+            total=self._findings.total,
+        )
+
+    async def _marker(self) -> Identity | None:
+        """Whose store it is, if the marker says so."""
+        history = self._expected.history
+        try:
+            data = await retry.read(lambda: self._blobs.get(keys.WORLD), pause=self._pause)
+            found = identity.decode(data)
+        except NotFound:
+            text = f"{keys.WORLD} is missing: it is created with a world and never removed"
+            if await _empty(self._blobs):
+                text = "the store is empty: there is no world in it"
+            self._find(Fault.MARKER, keys.WORLD, text)
+            return None
+        except (Integrity, StoreDamaged) as error:
+            self._find(Fault.MARKER, keys.WORLD, f"the marker was altered after it was written: {error}")
+            return None
+        if history is not None and found.history != history:
+            text = f"this is the store of another world: its history is {found.history}, expected {history}"
+            self._find(Fault.FOREIGN, keys.WORLD, text, field="history")
+        return found
+
+    def _witnessed(self, history: str, found: Identity | None) -> list[tuple[str, Note]]:
+        """The notes that the world signed about this store."""
+        notes_found: list[tuple[str, Note]] = []
+        for source, text in self._expected.witnessed:
+            if self._expected.key is None:
+                raise CannotVerify("a note can only be checked with the world's key")
+            try:
+                note = notes.opened(text, history, self._expected.key)
+            except NoteError as error:
+                self._find(Fault.NOTE_FORGED, source, f"this world did not sign the note: {error}")
+                continue
+            if found is not None and note.origin != notes.origin(found):
+                text = f"the note is about {note.origin}, the store is {notes.origin(found)}"
+                self._find(Fault.NOTE_FOREIGN, source, text, field="origin")
+                continue
+            notes_found.append((source, note))
+        return notes_found
+
+    async def _check_contents(self, replay: Replay, contents: Contents) -> None:
+        paths = [path for path in replay.ledger.paths() if path not in replay.doubtful]
+        findings = await contents.check(paths, lambda versions: self._told("versions", versions))
+        if any(finding.fault is Fault.VERSION_MISSING for finding in findings):
+            await replay.run()  # what was pruned while this ran may be gone
+        for finding in findings:
+            pruned = not replay.ledger.retains(finding.path or "", finding.version or 0)
+            if not (pruned and finding.fault is Fault.VERSION_MISSING):
+                self._findings.add(finding)
+
+    def _check_size(self, replay: Replay) -> None:
+        if replay.sequence < self._expected.size:
+            text = (
+                f"the log ends with entry {replay.sequence}, though it is known to have had {self._expected.size}: "
+                "the newest entries were dropped, or the store was put back to an earlier state"
+            )
+            self._find(Fault.LOG_SHORTER, keys.slot(replay.sequence + 1), text, entry=replay.sequence + 1)
+
+    def _check_note(self, source: str, note: Note, replay: Replay) -> None:
+        if note.size > replay.sequence:
+            text = (
+                f"the log ends with entry {replay.sequence}, the note knows of {note.size}: the newest entries were "
+                "dropped, or the store was put back to an earlier state"
+            )
+            self._find(Fault.ROLLED_BACK, source, text, entry=replay.sequence + 1, field="size")
+            return
+        mark = replay.at.get(note.size, Mark(None, None, None))
+        if mark.root is None:
+            text = f"the first {note.size} entries can't be compared with the note, because some are missing"
+            self._find(Fault.FORKED, source, text, field="root")
+        elif mark.root != note.root:
+            text = (
+                f"the first {note.size} entries are not those that the world signed: the history was rewritten "
+                f"at or before entry {note.size}"
+            )
+            self._find(Fault.FORKED, source, text, entry=note.size, field="root")
+
+    def _find(self, fault: Fault, name: str, text: str, *, entry: int | None = None, field: str | None = None) -> None:
+        self._findings.add(Finding(fault=fault, object=name, text=text, entry=entry, field=field))
+
+
+async def _empty(blobs: Blobs) -> bool:
+    async for _ in blobs.list(""):
+        return False
+    return True
