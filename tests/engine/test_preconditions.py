@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from demarkus_world.engine.model import Write
-from demarkus_world.engine.preconditions import Document, decide
+from demarkus_world.engine.preconditions import Document, Retained, decide
 from demarkus_world.engine.refusals import (
     ContentTooLarge,
     DocumentArchived,
@@ -43,8 +43,16 @@ class Tip:
     def is_directory(self, path: str) -> bool:
         return path in self._directories
 
-    def stored(self, path: str, version: int) -> str:
-        return f"{version:064x}"
+    @property
+    def documents(self) -> int:
+        return len(self._documents)
+
+    @property
+    def stored_bytes(self) -> int:
+        return 100 * len(self._documents)
+
+    def retained(self, path: str, version: int) -> Retained:
+        return Retained(stored=f"{version:064x}", size=100, modified=version * 1000)
 
 
 ARCHIVED = Tip({"/a.md": replace(THERE, archived=True)})

@@ -27,9 +27,11 @@ from demarkus_world.engine.entries import Entry
 from demarkus_world.engine.fairness import Fairness
 from demarkus_world.engine.log import Log
 from demarkus_world.engine.members import Member, compose
-from demarkus_world.engine.model import Adopt, Change, Written
-from demarkus_world.engine.preconditions import Content, decide
+from demarkus_world.engine.model import Adopt, Change, Write, Written
+from demarkus_world.engine.preconditions import Content, Ground, decide
 from demarkus_world.engine.refusals import EngineError, OutcomeUnknown, StoreDamaged, StoreFull, Unavailable
+from demarkus_world.engine.rules import Rules
+from demarkus_world.engine.space import Space
 from demarkus_world.engine.tentative import Tentative
 from demarkus_world.engine.versions import Versions
 from mark_protocol.versions import StoredVersion, parse_version
@@ -66,6 +68,8 @@ class Committer:
         now: Callable[[], int],
         random: Callable[[int], bytes],
         pause: retry.Pause,
+        rules: Callable[[], Rules] = Rules,
+        space: Space | None = None,
     ) -> None:
         self.fault: str | None = None
         self.counts = Counts()
@@ -75,6 +79,8 @@ class Committer:
         self._now = now
         self._random = random
         self._pause = pause
+        self._rules = rules
+        self._space = space or Space(None)
         self._writer = random(16).hex()
         self._tentative = Tentative(log.view)
         self._line: deque[Member] = deque()
@@ -99,6 +105,7 @@ class Committer:
         self._waiting_bytes += size
         try:
             async with asyncio.timeout(timeout):
+                await self._space.recover()
                 async with self._deciding:
                     if self._closing or self._ended:
                         raise Unavailable(self.fault or "the world is shutting down")
@@ -155,7 +162,9 @@ class Committer:
         write = member.write
         member.decision, member.refusal = None, None
         try:
-            member.decision = decide(write, self._tentative, await self._base(write))
+            base = await self._base(write)
+            ground = Ground(rules=self._rules(), now=max(self._now(), self._log.tip_time), full=self._space.full)
+            member.decision = decide(write, self._tentative, base, ground=ground)
         except EngineError as refusal:
             member.refusal = refusal
         else:
@@ -177,7 +186,7 @@ class Committer:
 
     async def _base(self, write: Change) -> StoredVersion | None:
         """The version an APPEND builds on, if it is the newest one."""
-        if isinstance(write, Adopt) or write.op != "append":
+        if not isinstance(write, Write) or write.op != "append":
             return None
         document = self._tentative.document(write.path)
         if document is None or document.version != write.expected:
@@ -192,6 +201,8 @@ class Committer:
         """About how many bytes a write keeps in memory while it waits."""
         if isinstance(write, Adopt):
             return len(write.stored)
+        if not isinstance(write, Write):
+            return 0
         head = self._log.view.head(write.path) if write.op == "append" else None
         return len(write.body) + (head.record.size if head else 0)
 
@@ -200,17 +211,21 @@ class Committer:
         leaving = [member for member in self._line if member.gave_up or self._staging_failed(member)]
         if leaving or self._decided_at != self._log.foreign:
             await self._decide_anew(leaving)
+        for member in self._line:
+            if member.staging is not None and member.sweeps != self._log.sweeps:
+                self._stage(member)
 
     # Staging, side by side.
 
     def _stage(self, member: Member) -> None:
         content = member.decision.content if member.decision else None
         stored = content.stored if content else None
-        if stored == member.staged:
+        if stored == member.staged and (stored is None or member.sweeps == self._log.sweeps):
             return  # decided anew with the same outcome: the bytes are there or on their way
         if member.staging is not None:
             member.staging.cancel()
-        member.staged, member.staging = stored, None
+        # What is staged before a sweep may be gone once that is in the log: then it is staged anew.
+        member.staged, member.staging, member.sweeps = stored, None, self._log.sweeps
         if content is not None and member.decision is not None:
             member.staging = asyncio.create_task(
                 self._create_blob(member.write.path, member.decision.version, content), name="stage a version"
@@ -317,6 +332,10 @@ class Committer:
                 self._setbacks += 1
                 await self._pause(retry.pause_before(self._setbacks))
                 return False
+            with_content = [member for member in writing if member.staging is not None]
+            if isinstance(error, BlobsFull) and (with_content or await self._space.release()):
+                # What brings no content may free space: it is offered without the others, or into the reserve.
+                writing = with_content
             for member in writing:
                 member.fail(_meaning(error))
             if isinstance(error, Stopped):

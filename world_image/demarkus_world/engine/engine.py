@@ -16,6 +16,8 @@ from demarkus_world.engine.model import (
     Child,
     Head,
     Identity,
+    Prune,
+    Sweep,
     VersionRecord,
     View,
     Write,
@@ -34,6 +36,8 @@ from demarkus_world.engine.refusals import (
     OutcomeUnknown,
     PathCollision,
     PathUnstorable,
+    PruneForbidden,
+    QuotaExceeded,
     StoreDamaged,
     StoreForeign,
     StoreFull,
@@ -42,6 +46,8 @@ from demarkus_world.engine.refusals import (
     VersionRefused,
     WriteRefused,
 )
+from demarkus_world.engine.rules import Rules
+from demarkus_world.engine.space import Reserve, Space
 from demarkus_world.engine.versions import Versions
 from demarkus_world.view.local import LocalView, boot_id
 from mark_protocol.paths import unstorable
@@ -63,10 +69,15 @@ __all__ = [
     "OutcomeUnknown",
     "PathCollision",
     "PathUnstorable",
+    "Prune",
+    "PruneForbidden",
+    "QuotaExceeded",
+    "Rules",
     "Statistics",
     "StoreDamaged",
     "StoreForeign",
     "StoreFull",
+    "Sweep",
     "Unavailable",
     "VersionConflict",
     "VersionRecord",
@@ -103,6 +114,7 @@ class Engine:
         log: Log,
         versions: Versions,
         committer: Committer,
+        space: Space,
         exclusive: bool,
         compatible: bool,
         key: WorldKey | None,
@@ -112,6 +124,7 @@ class Engine:
         self._log = log
         self._versions = versions
         self._committer = committer
+        self._space = space
         self._exclusive = exclusive
         self._compatible = compatible
         self._now = now
@@ -133,9 +146,12 @@ class Engine:
         pause: retry.Pause = retry.sleep,
         key: WorldKey | None = None,
         view: Path | None = None,
+        rules: Callable[[], Rules] = Rules,
+        reserve: Reserve | None = None,
     ) -> "Engine":
         """Open the store, and create it if there is nothing yet; the caller keeps and later closes `blobs`.
 
+        `rules` is asked for with every write; `reserve` is what a full store lets go of so that it can be emptied.
         `key` signs the notes; `view` is the folder for what this process keeps of the log, disposable, for it alone
         (None = in memory).
         `now` gives ms since 1970, `random` that many random bytes. With `compatible` a path segment `versions` may be
@@ -155,12 +171,16 @@ class Engine:
                 raise
         except BlobError as error:
             raise Unavailable(f"the store can't be read: {error}") from error
-        committer = Committer(blobs=blobs, log=log, versions=versions, now=now, random=random, pause=pause)
+        space = Space(reserve)
+        committer = Committer(
+            blobs=blobs, log=log, versions=versions, now=now, random=random, pause=pause, rules=rules, space=space
+        )
         return cls(
             identity=found,
             log=log,
             versions=versions,
             committer=committer,
+            space=space,
             exclusive=blobs.exclusive,
             compatible=compatible,
             now=now,
@@ -171,6 +191,11 @@ class Engine:
     def fault(self) -> str | None:
         """Why nothing can be written any more until the process starts anew, or None."""
         return self._committer.fault
+
+    @property
+    def full(self) -> bool:
+        """Whether content is refused because the store has no space left."""
+        return self._space.full
 
     @property
     def statistics(self) -> Statistics:
@@ -197,14 +222,28 @@ class Engine:
 
     async def stored(self, record: VersionRecord) -> bytes:
         """The exact bytes of a version, checked against the log. Raises StoreDamaged, Unavailable."""
-        return await self._versions.stored(record)
+        try:
+            return await self._versions.stored(record)
+        except StoreDamaged:
+            view = await self.view(exact=True)
+            if view.version(record.path, record.version) == record:
+                raise
+            raise Unavailable(f"{record.path} version {record.version} was pruned in this moment") from None
+
+    def forget(self, blob: str) -> None:
+        """Keep nothing of a blob in memory: it is gone from the store."""
+        self._versions.forget(blob)
 
     async def check_chain(self, path: str) -> ChainReport:
         """Check every retained version of a document. Raises DocumentMissing, Unavailable."""
         records = self._log.view.versions(path)
         if not records:
             raise DocumentMissing(path)
-        return await chain.check(records, self._log.view.predecessor(path), self._versions)
+        report = await chain.check(records, self._log.view.predecessor(path), self._versions)
+        if not report.valid and tuple(self._log.view.versions(path)) != tuple(records):
+            # What was pruned meanwhile may be gone already.
+            return await self.check_chain(path)
+        return report
 
     async def note(self) -> str:
         """The signed note of every commit that ended before this call.
@@ -235,7 +274,7 @@ class Engine:
         yet be), StoreFull, StoreDamaged. A cancelled call leaves the outcome unknown as well.
         """
         rule = unstorable(write.path, versions_segment=self._compatible)
-        if rule is not None:
+        if rule is not None and not isinstance(write, Sweep):
             raise PathUnstorable(write.path, rule=rule)
         return await self._committer.submit(write, timeout=timeout)
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from demarkus_base.blobs.port import Blobs, Integrity, NotFound
 from demarkus_world.engine import keys, retry, slots
-from demarkus_world.engine.entries import CONTENT, Entry
+from demarkus_world.engine.entries import CONTENT, Entry, Op
 from demarkus_world.engine.parallel import PARALLEL, in_parallel
 from demarkus_world.engine.proof import Tree
 from demarkus_world.engine.refusals import StoreDamaged
@@ -24,7 +24,10 @@ from mark_protocol.versions import StoredVersion
 
 
 class Log:
-    """The part of the log that is known here. `foreign` counts the slots of other writers taken in since the start."""
+    """The part of the log that is known here.
+
+    `foreign` counts the slots of other writers taken in since the start, `sweeps` the sweeps of anybody.
+    """
 
     def __init__(
         self, blobs: Blobs, versions: Versions, tree: Tree, view: LocalView, *, history: str, pause: retry.Pause
@@ -32,6 +35,7 @@ class Log:
         self.view = view
         self.tree = tree
         self.foreign = 0
+        self.sweeps = 0
         self._blobs = blobs
         self._versions = versions
         self._history = history
@@ -165,6 +169,7 @@ class Log:
             self._damage = StoreDamaged(f"{what}: {error}")
             raise self._damage from error
         self._tip_hash, self._tip_time = tip_hash, tip_time
+        self.sweeps += sum(entry.op is Op.SWEEP for entry in slot.entries)
 
     def _apply(self, slot: Slot, read: Mapping[str, StoredVersion]) -> None:
         for entry in slot.entries:

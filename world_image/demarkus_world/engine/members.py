@@ -5,14 +5,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from demarkus_world.engine.entries import CONTENT, Entry, Op
-from demarkus_world.engine.model import Adopt, Change, View, Written
+from demarkus_world.engine.model import Adopt, Change, Sweep, View, Written
 from demarkus_world.engine.preconditions import Content, Decision
 from demarkus_world.engine.refusals import EngineError, Unavailable
 
 
 @dataclass(eq=False, slots=True)
 class Member:
-    """A write in line. `staged` is the hash of the bytes that `staging` creates; it returns their key."""
+    """A write in line.
+
+    `staged` is the hash of the bytes that `staging` creates; it returns their key. `sweeps` is the number of sweeps
+    that were known when that began: what was staged before a sweep is lost to it.
+    """
 
     write: Change
     operation: str
@@ -21,6 +25,7 @@ class Member:
     refusal: EngineError | None = None
     staged: str | None = None
     staging: asyncio.Task[str] | None = None
+    sweeps: int = 0
     offered: bool = False
 
     @property
@@ -28,12 +33,15 @@ class Member:
         """How many entries of a slot it takes."""
         if self.decision is None or not self.decision.changes:
             return 0
-        return 2 if self.decision.pruned or self.archives else 1
+        return 2 if self.decision.content is not None and (self.decision.pruned or self.archives) else 1
 
     @property
     def archives(self) -> bool:
         """Whether the version it makes is archived at once."""
-        return self.decision is not None and self.decision.content is not None and self.decision.after.archived
+        decision = self.decision
+        return (
+            decision is not None and decision.content is not None and bool(decision.after and decision.after.archived)
+        )
 
     @property
     def gave_up(self) -> bool:
@@ -68,10 +76,12 @@ def compose(batch: Sequence[Member], view: View, *, time: int) -> tuple[list[Ent
             # Of a document the times never go back; what comes from elsewhere was not modified later than now.
             modified = min(max(_time_of(decision.content, time), modified), time)
             made[path] = modified
-        answers.append(Written(decision.outcome, decision.version, modified))
         for draft in _drafts(member, decision):
             adopted = modified if draft.op in CONTENT and isinstance(member.write, Adopt) else None
             entries.append(replace(draft, seq=view.sequence + len(entries) + 1, time=time, modified=adopted))
+        pruned = (decision.pruned.first, decision.pruned.last) if decision.pruned else None
+        sequence = view.sequence + len(entries) if decision.changes else None
+        answers.append(Written(decision.outcome, decision.version, modified, pruned, sequence))
     return entries, answers
 
 
@@ -83,30 +93,38 @@ def _drafts(member: Member, decision: Decision) -> Iterator[Entry]:
     """A member's entries, still without sequence and time."""
     if not decision.changes:
         return
-    content, pruned = decision.content, decision.pruned
+    content, pruned, write = decision.content, decision.pruned, member.write
     draft = Entry(
         seq=0,
         time=0,
-        op=Op.ARCHIVE if content is None and isinstance(member.write, Adopt) else Op(member.write.op),
-        path=member.write.path,
+        op=Op.ARCHIVE if content is None and isinstance(write, Adopt) else Op(write.op),
+        path=write.path,
         version=decision.version,
         operation=member.operation,
-        by=member.write.by,
-        credential=member.write.credential,
+        by=write.by,
+        credential=write.credential,
     )
-    if content is None or member.staging is None:
+    if isinstance(write, Sweep):
+        yield replace(draft, blobs=write.blobs, due=write.due)
+    elif content is not None and member.staging is not None:
+        yield replace(
+            draft,
+            stored=content.stored,
+            body=content.body,
+            size=len(content.data),
+            blob=member.staging.result(),
+            predecessor=content.predecessor,
+        )
+        if member.archives:
+            yield replace(draft, op=Op.ARCHIVE)
+    elif pruned is None:
         yield draft
-        return
-    blob = member.staging.result()
-    yield replace(
-        draft,
-        stored=content.stored,
-        body=content.body,
-        size=len(content.data),
-        blob=blob,
-        predecessor=content.predecessor,
-    )
-    if member.archives:
-        yield replace(draft, op=Op.ARCHIVE)
     if pruned is not None:
-        yield replace(draft, op=Op.PRUNE, first=pruned.first, version=pruned.last, stored=pruned.stored, erase=False)
+        yield replace(
+            draft,
+            op=Op.PRUNE,
+            first=pruned.first,
+            version=pruned.last,
+            stored=pruned.stored,
+            erase=pruned.erase,
+        )

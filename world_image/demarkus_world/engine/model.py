@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-WriteOperation = Literal["publish", "append", "archive", "unarchive"]
+WriteOperation = Literal["publish", "append", "archive", "unarchive", "prune", "sweep"]
 Credential = Literal["token", "grant", "local"]
-Outcome = Literal["created", "unchanged", "archived", "unarchived"]
+Outcome = Literal["created", "unchanged", "archived", "unarchived", "pruned", "swept"]
 ChildKind = Literal["file", "directory"]
 ChainState = Literal["intact", "pruned", "broken"]
 
@@ -111,6 +111,7 @@ class Write:
 
     `metadata` is publisher metadata, already valid by Mark protocol 6.2 (for `append` only the overlay).
     `expected` is the version it builds on: None = whatever is there, 0 = nothing may be there.
+    `retention_acts` says whether a key `retention` prunes or is only stored.
     """
 
     op: WriteOperation
@@ -120,6 +121,7 @@ class Write:
     expected: int | None = None
     by: str
     credential: Credential
+    retention_acts: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,16 +143,54 @@ class Adopt:
     op: WriteOperation = field(default="publish", init=False)
 
 
-Change = Write | Adopt
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prune:
+    """Takes the oldest versions of a document out of the retained ones; never the newest.
+
+    Those below version `before`, those written before `older_than` (ms), all but the newest `keep`: what every given
+    one of the three allows. `erase` says that their bytes are to go at once.
+    """
+
+    path: str
+    before: int | None = None
+    older_than: int | None = None
+    keep: int | None = None
+    erase: bool = False
+    by: str
+    credential: Credential = "local"
+    op: WriteOperation = field(default="prune", init=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Says that `blobs` blobs below `path` were found that nothing refers to, and will be deleted from `due` (ms) on.
+
+    From then on nobody may refer to what was staged before. The world's own sweeps are by nobody.
+    """
+
+    path: str
+    blobs: int
+    due: int
+    by: str | None = None
+    credential: Credential | None = None
+    op: WriteOperation = field(default="sweep", init=False)
+
+
+Change = Write | Adopt | Prune | Sweep
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a write that was not refused. `modified` is the time of that version."""
+    """What became of a write that was not refused. `modified` is the time of that version.
+
+    `pruned` are the first and the last version that it took away; `sequence` is that of its last entry, if it made one.
+    """
 
     outcome: Outcome
     version: int
     modified: int
+    pruned: tuple[int, int] | None = None
+    sequence: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

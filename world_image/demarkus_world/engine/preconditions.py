@@ -1,24 +1,30 @@
 """What a write comes to, given what is there: a pure decision, made again whenever another writer came first.
 
 The order of the tests is the protocol's (Mark protocol, PUBLISH): version expectation, path collision, archived,
-unchanged, size. Nothing is created before all of them have passed.
+unchanged, size; then what this world's owner laid down (`Rules`) and whether there is space. Nothing is created before
+all of them have passed.
 """
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from demarkus_world.engine.model import Adopt, Change, Outcome, Write
+from demarkus_world.engine.model import Adopt, Change, Outcome, Prune, Sweep, Write
 from demarkus_world.engine.refusals import (
     ContentTooLarge,
     DocumentArchived,
     DocumentMissing,
     MetadataRefused,
     PathCollision,
+    PruneForbidden,
+    QuotaExceeded,
+    StoreFull,
     VersionConflict,
     VersionRefused,
 )
+from demarkus_world.engine.rules import Rules
 from demarkus_world.view.paths import ancestors
 from mark_protocol import limits
 from mark_protocol.metadata import (
@@ -47,16 +53,43 @@ class Document:
     metadata: Mapping[str, str] | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retained:
+    """A retained version: hash and size of its stored bytes, and its time (ms; None = it is about to be written)."""
+
+    stored: str
+    size: int
+    modified: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a decision rests on besides documents: the rules, the time (ms), whether no space is left for content."""
+
+    rules: Rules = field(default_factory=Rules)
+    now: int = 0
+    full: bool = False
+
+
+NOTHING_MORE = Ground()
+
+
 class Tip(Protocol):
     """What a write would follow."""
+
+    @property
+    def documents(self) -> int: ...
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of all retained versions."""
+        ...
 
     def document(self, path: str) -> Document | None: ...
 
     def is_directory(self, path: str) -> bool: ...
 
-    def stored(self, path: str, version: int) -> str:
-        """The hash of a retained version's bytes."""
-        ...
+    def retained(self, path: str, version: int) -> Retained: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,43 +109,72 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """Versions `first` to `last` leave the retained ones; `stored` is the hash of the last of them."""
+    """Versions `first` to `last` leave the retained ones; `stored` is the hash of the last, `size` that of them all."""
 
     first: int
     last: int
     stored: str
+    size: int
+    erase: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What to commit: a new version, perhaps with a prune, or an archive transition, or (`changes` False) nothing.
 
-    `after` is the document as the next write would find it.
+    `after` is the document as the next write would find it (None: it is not about one); `new` says that it was not
+    there before.
     """
 
     outcome: Outcome
     version: int
-    after: Document
+    after: Document | None
     changes: bool
     content: Content | None = None
     pruned: Pruned | None = None
+    new: bool = False
+
+    @property
+    def growth(self) -> int:
+        """Bytes that are retained more than before."""
+        return (len(self.content.data) if self.content else 0) - (self.pruned.size if self.pruned else 0)
 
 
-def decide(write: Change, tip: Tip, base: StoredVersion | None = None) -> Decision:
+def decide(write: Change, tip: Tip, base: StoredVersion | None = None, *, ground: Ground = NOTHING_MORE) -> Decision:
     """Decide on a write. `base` is the version an APPEND builds on; it is needed when that is the newest one.
 
     Raises VersionConflict, PathCollision, DocumentArchived, DocumentMissing, ContentTooLarge, MetadataRefused,
-    VersionRefused.
+    VersionRefused, PruneForbidden, QuotaExceeded, StoreFull.
     """
+    decision = _decide(write, tip, base, ground)
+    if decision.content is not None:
+        exceeded = ground.rules.quota.exceeded(
+            documents=tip.documents,
+            size=tip.stored_bytes,
+            more_documents=int(decision.new),
+            more_bytes=decision.growth,
+        )
+        if exceeded is not None:
+            raise QuotaExceeded(exceeded)
+        if ground.full:
+            raise StoreFull("store is full")
+    return decision
+
+
+def _decide(write: Change, tip: Tip, base: StoredVersion | None, ground: Ground) -> Decision:
+    if isinstance(write, Sweep):
+        return Decision(outcome="swept", version=0, after=None, changes=True)
     document = tip.document(write.path)
     if isinstance(write, Adopt):
         return _adopt(write, tip, document)
-    if write.op == "publish":
-        return _publish(write, tip, document)
+    if isinstance(write, Write) and write.op == "publish":
+        return _publish(write, tip, document, ground)
     if document is None:
         raise DocumentMissing(write.path)
+    if isinstance(write, Prune):
+        return _prune(write, tip, document, ground)
     if write.op == "append":
-        return _append(write, tip, document, base)
+        return _append(write, tip, document, base, ground)
     archived = write.op == "archive"
     return Decision(
         outcome="archived" if archived else "unarchived",
@@ -122,17 +184,58 @@ def decide(write: Change, tip: Tip, base: StoredVersion | None = None) -> Decisi
     )
 
 
-def _publish(write: Write, tip: Tip, document: Document | None) -> Decision:
+def _prune(write: Prune, tip: Tip, document: Document, ground: Ground) -> Decision:
+    last = document.version - 1
+    if write.keep is not None:
+        last = min(last, document.version - write.keep)
+    if write.before is not None:
+        last = min(last, write.before - 1)
+    if write.older_than is not None:
+        last = _last_older(write.path, tip, first=document.first, last=last, than=write.older_than)
+    if last < document.first:
+        return Decision(outcome="unchanged", version=document.version, after=document, changes=False)
+    pruned = _taken(write.path, tip, ground, newest=document.version, first=document.first, last=last)
+    return Decision(
+        outcome="pruned",
+        version=document.version,
+        after=replace(document, first=last + 1),
+        changes=True,
+        pruned=replace(pruned, erase=write.erase),
+    )
+
+
+def _last_older(path: str, tip: Tip, *, first: int, last: int, than: int) -> int:
+    """The last version up to `last` that is older than a time; below `first` if none is. Times never go back."""
+
+    def older(version: int) -> bool:
+        modified = tip.retained(path, version).modified
+        return modified is not None and modified < than
+
+    return first + bisect_left(range(first, last + 1), True, key=lambda version: not older(version)) - 1
+
+
+def _taken(path: str, tip: Tip, ground: Ground, *, newest: int, first: int, last: int) -> Pruned:
+    """Versions `first` to `last` taken away from a document. Raises PruneForbidden."""
+    end = tip.retained(path, last)
+    modified = ground.now if end.modified is None else end.modified
+    reason = ground.rules.retention.forbids(path, newest=newest, last=last, modified=modified, now=ground.now)
+    if reason is not None:
+        raise PruneForbidden(reason)
+    size = sum(tip.retained(path, version).size for version in range(first, last + 1))
+    return Pruned(first=first, last=last, stored=end.stored, size=size)
+
+
+def _publish(write: Write, tip: Tip, document: Document | None, ground: Ground) -> Decision:
     _check_expectation(write, document)
     _check_place(write.path, tip, document)
     metadata = _checked(write.path, write.metadata)
     body_hash = hashlib.sha256(write.body).hexdigest()
     if document is not None and document.body == body_hash and document.metadata == _persisted(metadata):
         return Decision(outcome="unchanged", version=document.version, after=document, changes=False)
-    return _new_version(write.path, tip, document, metadata, write.body, body_hash)
+    return _new_version(write, tip, document, metadata, write.body, body_hash, ground)
 
 
-def _append(write: Write, tip: Tip, document: Document, base: StoredVersion | None) -> Decision:
+def _append(write: Write, tip: Tip, document: Document, base: StoredVersion | None, ground: Ground) -> Decision:
     _check_expectation(write, document)
     if document.archived:
         raise DocumentArchived(write.path)
@@ -143,7 +246,7 @@ def _append(write: Write, tip: Tip, document: Document, base: StoredVersion | No
     if len(body) > limits.BODY:
         raise ContentTooLarge(f"{write.path} would have {len(body)} bytes, at most {limits.BODY} are allowed")
     metadata = _checked(write.path, merge_for_append(base.metadata, write.metadata))
-    return _new_version(write.path, tip, document, metadata, body, hashlib.sha256(body).hexdigest())
+    return _new_version(write, tip, document, metadata, body, hashlib.sha256(body).hexdigest(), ground)
 
 
 def _adopt(write: Adopt, tip: Tip, document: Document | None) -> Decision:
@@ -178,7 +281,9 @@ def _adopt(write: Adopt, tip: Tip, document: Document | None) -> Decision:
         archived=write.archived,
         metadata=content.metadata,
     )
-    return Decision(outcome="created", version=write.number, after=after, changes=True, content=content)
+    return Decision(
+        outcome="created", version=write.number, after=after, changes=True, content=content, new=document is None
+    )
 
 
 def _well_formed(write: Adopt) -> StoredVersion:
@@ -232,15 +337,23 @@ def _persisted(metadata: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _new_version(
-    path: str, tip: Tip, document: Document | None, metadata: Mapping[str, str], body: bytes, body_hash: str
+    write: Write,
+    tip: Tip,
+    document: Document | None,
+    metadata: Mapping[str, str],
+    body: bytes,
+    body_hash: str,
+    ground: Ground,
 ) -> Decision:
+    path = write.path
     version = document.version + 1 if document else 1
     data = encode_version(version, document.stored if document else None, metadata, body)
     if len(body) > limits.BODY or len(data) > limits.STORED_VERSION:
         raise ContentTooLarge(f"{path} would have {len(body)} bytes, at most {limits.BODY} are allowed")
     content = Content(data=data, stored=etag(data), body=body_hash, metadata=_persisted(metadata))
     first = document.first if document else 1
-    pruned = _retention(path, tip, metadata, first=first, version=version)
+    last = _retained_before(metadata, version) if write.retention_acts else 0
+    pruned = _taken(path, tip, ground, newest=version, first=first, last=last) if last >= first else None
     after = Document(
         version=version,
         first=pruned.last + 1 if pruned else first,
@@ -249,13 +362,18 @@ def _new_version(
         archived=False,
         metadata=content.metadata,
     )
-    return Decision(outcome="created", version=version, after=after, changes=True, content=content, pruned=pruned)
+    return Decision(
+        outcome="created",
+        version=version,
+        after=after,
+        changes=True,
+        content=content,
+        pruned=pruned,
+        new=document is None,
+    )
 
 
-def _retention(path: str, tip: Tip, metadata: Mapping[str, str], *, first: int, version: int) -> Pruned | None:
-    """The key `retention: R` on version N: versions up to N - R go (Mark protocol, retention)."""
+def _retained_before(metadata: Mapping[str, str], version: int) -> int:
+    """The last version that the key `retention: R` on version N takes away, N - R (Mark protocol); 0 = none."""
     keep = parse_go_integer(metadata.get(RETENTION, ""))
-    if keep is None or version - keep < first:
-        return None
-    last = version - keep
-    return Pruned(first=first, last=last, stored=tip.stored(path, last))
+    return 0 if keep is None else version - keep

@@ -71,6 +71,22 @@ class VersionRefused(WriteRefused):
         self.fault = fault
 
 
+class PruneForbidden(WriteRefused):
+    """A floor or a hold keeps versions that would be taken away; `reason` says which."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"retention: {reason}")
+        self.reason = reason
+
+
+class QuotaExceeded(WriteRefused):
+    """The world may not grow; `limit` is the limit's name in world.yaml."""
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(f"quota exceeded: {limit}")
+        self.limit = limit
+
+
 class PathUnstorable(WriteRefused):
     """The path breaks the storability rule named by `rule`."""
 

@@ -6,7 +6,7 @@ and decided anew.
 
 from collections import deque
 
-from demarkus_world.engine.preconditions import Content, Decision, Document
+from demarkus_world.engine.preconditions import Content, Decision, Document, Retained
 from demarkus_world.view.local import LocalView
 
 
@@ -16,6 +16,18 @@ class Tentative:
     def __init__(self, view: LocalView) -> None:
         self._view = view
         self._decided: dict[str, deque[Decision]] = {}
+        self._new_documents = 0
+        self._growth = 0
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are, archived and decided ones included."""
+        return self._view.documents + self._new_documents
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of all versions that are, or will be, retained."""
+        return self._view.stored_bytes + self._growth
 
     def document(self, path: str) -> Document | None:
         """The document as the newest decision, or the view, leaves it."""
@@ -39,15 +51,15 @@ class Tentative:
         below = path.rstrip("/") + "/"
         return self._view.is_directory(path) or any(decided.startswith(below) for decided in self._decided)
 
-    def stored(self, path: str, version: int) -> str:
-        """The hash of a version's bytes."""
+    def retained(self, path: str, version: int) -> Retained:
+        """A version that is, or will be, retained."""
         content = self.content(path, version)
         if content is not None:
-            return content.stored
+            return Retained(stored=content.stored, size=len(content.data), modified=content.modified)
         record = self._view.version(path, version)
         if record is None:
             raise KeyError(f"version {version} of {path} is not retained")
-        return record.etag
+        return Retained(stored=record.etag, size=record.size, modified=record.modified)
 
     def content(self, path: str, version: int) -> Content | None:
         """A version that is decided and not durable yet."""
@@ -58,17 +70,22 @@ class Tentative:
 
     def add(self, path: str, decision: Decision) -> None:
         """Put a decision on top."""
-        if decision.changes:
+        if decision.changes and decision.after is not None:
             self._decided.setdefault(path, deque()).append(decision)
+            self._new_documents += decision.new
+            self._growth += decision.growth
 
     def became_durable(self, path: str, decision: Decision) -> None:
         """Take the oldest decision on a path away, now that the view has it."""
-        if decision.changes:
+        if decision.changes and decision.after is not None:
             decided = self._decided[path]
             decided.popleft()
+            self._new_documents -= decision.new
+            self._growth -= decision.growth
             if not decided:
                 del self._decided[path]
 
     def forget(self) -> None:
         """Go back to the view alone."""
         self._decided.clear()
+        self._new_documents = self._growth = 0

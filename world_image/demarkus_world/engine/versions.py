@@ -40,6 +40,10 @@ class Versions:
         if len(data) <= CACHE_BYTES:
             self._cache[blob] = data
 
+    def forget(self, blob: str) -> None:
+        """Drop what is remembered of a blob."""
+        self._cache.pop(blob, None)
+
     async def fetch(self, record: VersionRecord) -> bytes:
         """What the store has now, past the cache and unchecked. Raises StoreDamaged, Unavailable."""
         try:

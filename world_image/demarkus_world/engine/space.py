@@ -1,0 +1,63 @@
+"""What happens when the store is full: content waits, and what makes room goes on.
+
+A volume keeps a reserve (`demarkus_base.reserve`). When the last free byte or inode is gone and something has to be
+committed that brings no content, an archive, a prune, a sweep, the reserve is let go for it. From then on content is
+refused until the reserve could be made anew, which is tried whenever content comes, at most once in `RETRY` seconds.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+logger = logging.getLogger(__name__)
+
+RETRY = 1.0
+
+
+class Reserve(Protocol):
+    """Space put by."""
+
+    @property
+    def held(self) -> bool: ...
+
+    async def release(self) -> None:
+        """Let go of it."""
+        ...
+
+    async def remake(self) -> bool:
+        """Put it by again, as far as it is missing; whether it is complete."""
+        ...
+
+
+class Space:
+    """Whether there is room. Without a reserve (a bucket) there always is, as far as this process knows."""
+
+    def __init__(self, reserve: Reserve | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._reserve = reserve
+        self._clock = clock
+        self._tried = -RETRY
+        self._trying = asyncio.Lock()
+
+    @property
+    def full(self) -> bool:
+        """Whether content is refused."""
+        return self._reserve is not None and not self._reserve.held
+
+    async def release(self) -> bool:
+        """Make room for what frees some; False if there was nothing to let go of."""
+        if self._reserve is None or not self._reserve.held:
+            return False
+        logger.error("store is full: the reserve is let go, content is refused until there is space")
+        await self._reserve.release()
+        return True
+
+    async def recover(self) -> None:
+        """Look whether there is space again."""
+        async with self._trying:
+            if self._reserve is None or self._reserve.held or self._clock() < self._tried + RETRY:
+                return
+            self._tried = self._clock()
+            if await self._reserve.remake():
+                logger.info("there is space again: the reserve is whole, content is accepted")
