@@ -19,6 +19,7 @@ from demarkus_base import logs
 from demarkus_base.blobs.port import BlobError
 from demarkus_base.lifeline import stdin_closed
 from demarkus_base.settings import SettingsError
+from demarkus_world.commands import verify
 from demarkus_world.engine.engine import EngineError, StoreForeign
 from demarkus_world.server import CannotServe, World
 from demarkus_world.sources import Sources
@@ -72,3 +73,6 @@ def _fail(error: Exception, code: int) -> None:
     for line in str(error).splitlines():
         click.echo(f"demarkus-world: {line}", err=True)
     sys.exit(code)
+
+
+main.add_command(verify.command)

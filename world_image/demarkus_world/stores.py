@@ -51,6 +51,21 @@ async def open_store(settings: StoreSettings, metrics: Metrics) -> Store:
     return Store(MemoryBlobs())
 
 
+async def open_for_reading(settings: StoreSettings) -> Blobs:
+    """The store's blobs, to be read beside whoever writes; whoever calls closes them.
+
+    Raises SettingsError for a directory that is not there, and for a store in memory, which only its process has.
+    """
+    if settings.directory is not None:
+        root = settings.directory / FOLDER
+        if not await asyncio.to_thread(root.is_dir):
+            raise SettingsError([f"store.directory: {root} does not exist: there is no store"])
+        return DirectoryBlobs.reading(root)
+    if settings.gcs is not None:
+        return _gcs(settings.gcs)
+    raise SettingsError(["store.memory: a store in memory can't be read from outside its process"])
+
+
 async def _directory(mount: Path) -> Blobs:
     if not await asyncio.to_thread(mount.is_dir):
         # A volume that is not mounted must not become an empty world.
@@ -59,11 +74,15 @@ async def _directory(mount: Path) -> Blobs:
 
 
 def _bucket(bucket: Bucket, metrics: Metrics) -> Store:
-    gcs = GcsBlobs.open(
+    gcs = _gcs(bucket)
+    observed = ObservedBlobs(gcs, observer=metrics.store_call, clock=time.monotonic)
+    metrics.store_reachable.set_function(lambda: observed.problem is None)
+    return Store(HedgedBlobs(observed, clock=time.monotonic, count=metrics.hedged_read), observed)
+
+
+def _gcs(bucket: Bucket) -> GcsBlobs:
+    return GcsBlobs.open(
         bucket.url,
         service=bucket.service or SERVICE,
         authorization=Anonymous() if bucket.anonymous else None,
     )
-    observed = ObservedBlobs(gcs, observer=metrics.store_call, clock=time.monotonic)
-    metrics.store_reachable.set_function(lambda: observed.problem is None)
-    return Store(HedgedBlobs(observed, clock=time.monotonic, count=metrics.hedged_read), observed)

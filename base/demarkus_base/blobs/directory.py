@@ -60,11 +60,10 @@ logger = logging.getLogger(__name__)
 
 
 class DirectoryBlobs:
-    """A store in a directory that this process alone writes. Made by `open`."""
-
-    exclusive = True
+    """A store in a directory that this process alone writes. Made by `open`, or by `reading` to only look at it."""
 
     def __init__(self, root: Path, lock: int, fsync: Callable[[int], None]) -> None:
+        self.exclusive = lock >= 0
         self._root = root
         self._lock = lock
         self._fsync_call = fsync
@@ -82,6 +81,13 @@ class DirectoryBlobs:
         Raises StoreLocked when another process has the store, Permanent when the file system can't hold one.
         """
         return await asyncio.to_thread(cls._open, root, fsync)
+
+    @classmethod
+    def reading(cls, root: Path) -> "DirectoryBlobs":
+        """A store that is read beside its writer, without the lock: nothing is created, deleted or synced here."""
+        blobs = cls(root, -1, lambda file: None)
+        blobs._stopped = f"{root} was opened for reading only"
+        return blobs
 
     @classmethod
     def _open(cls, root: Path, fsync: Callable[[int], None]) -> "DirectoryBlobs":
