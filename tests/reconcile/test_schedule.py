@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demarkus_operator.reconcile.schedule import FIRST_RETRY, LONGEST_RETRY, Schedule, retry_delay
@@ -107,6 +107,7 @@ def test_news_of_a_failed_key_does_not_wait_for_the_retry() -> None:
     assert schedule.failures("a") == 1
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))
 def test_retry_delay_is_bounded(failures: int, chance: float) -> None:
     assert FIRST_RETRY <= retry_delay(failures, chance) <= LONGEST_RETRY
@@ -133,6 +134,7 @@ def test_the_wait_of_the_first_in_line_is_known() -> None:
     assert (schedule.oldest(5), schedule.waiting, schedule.running) == (3, 1, 1)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["add", "at", "take", "ok", "fail"]), st.sampled_from("abc"), st.floats(0, 9)))
 )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demarkus_operator.api.conditions import Reason
@@ -38,6 +38,7 @@ _values = st.recursive(
 _maps = st.dictionaries(st.sampled_from("abc"), _values)
 
 
+@settings(deadline=None)
 @given(_maps, _maps)
 def test_patch_leads_from_one_to_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert merge(before, status.change(before, after)) == after
