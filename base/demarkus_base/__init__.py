@@ -5,6 +5,7 @@ tlog/           proofs over an append-only log: tree, proofs, signed notes
 settings.py     configuration files watched by content
 logs.py         JSON logs
 metrics.py      a registry, and its exposition
+httpd.py        a small HTTP server for probes, scrapers and the operator
 health.py       /livez, /readyz, /metrics over plain HTTP
 lifeline.py     end when the starter ends
 """

@@ -7,7 +7,7 @@ import json
 import pytest
 from prometheus_client import Counter
 
-from demarkus_base import health, metrics
+from demarkus_base import httpd, metrics
 from demarkus_base.health import HealthServer, Readiness
 
 
@@ -89,7 +89,7 @@ async def test_other_requests(request_text: str, status: int) -> None:
 
 
 async def test_an_endless_head_and_a_silent_peer_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "TIMEOUT", 0.1)
+    monkeypatch.setattr(httpd, "TIMEOUT", 0.1)
     async with HealthServer("127.0.0.1", 0, ready) as server:
         for start in (b"", b"GET /livez HTTP/1.1\r\n" + b"x: y\r\n" * 4000):
             reader, writer = await asyncio.open_connection(*server.address)
