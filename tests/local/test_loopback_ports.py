@@ -53,3 +53,13 @@ def test_names_get_different_ports(tmp_path: Path) -> None:
 def test_a_damaged_file_costs_only_the_choice(tmp_path: Path, content: str) -> None:
     (tmp_path / "ports.json").write_text(content)
     assert Ports(tmp_path / "ports.json").choose("a", "tcp") > 0
+
+
+def test_ports_are_not_those_of_outgoing_connections(tmp_path: Path) -> None:
+    assert 20000 <= Ports(tmp_path / "ports.json").choose("a", "tcp") < 30000
+
+
+def test_the_search_goes_round(tmp_path: Path) -> None:
+    ports = Ports(tmp_path / "ports.json", below=lambda count: count - 1)
+    last, first = ports.choose("a", "tcp"), ports.choose("b", "tcp")
+    assert first < last

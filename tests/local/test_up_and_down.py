@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import signal
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -213,15 +215,34 @@ def test_a_broken_manifest_names_file_line_and_field_and_nothing_is_made(home: A
     assert not home.state.exists()
 
 
-def test_a_world_that_can_not_start_is_told_and_nothing_is_left_running(home: Any) -> None:
+def test_a_world_that_can_not_start_is_tried_again_and_told(home: Any, until: Until) -> None:
     volume = home.state / "volumes" / "default" / "packages-data"
     volume.mkdir(parents=True)
     (volume / "world").write_text("not a folder")
-    done = home.run("up", "-f", home.manifests, "--detach", "--timeout", "3")
+    with home.popen() as up:
+
+        def told() -> Any:
+            done = home.run("status", "--json")
+            lines = json.loads(done.stdout)["processes"] if done.returncode == 1 and done.stdout else []
+            return [line for line in lines if line["name"] == "default/packages-world" and line["restarts"] > 1]
+
+        (line,) = until("two restarts were counted", told)
+        os.killpg(up.pid, signal.SIGINT)
+        output, _ = up.communicate(timeout=60)
+    assert "world" in line["last_words"]
+    assert "process default/packages-world: ended (" in output
+    assert "World default/packages: Starting" in output
+
+
+def test_a_detached_up_that_can_not_become_ready_says_why_and_leaves_nothing_running(home: Any) -> None:
+    manifest = yaml.safe_load((home.manifests / "handbook.yaml").read_text())
+    manifest["metadata"]["namespace"] = "elsewhere"
+    manifest["spec"]["universeRef"]["namespace"] = "default"
+    (home.manifests / "handbook.yaml").write_text(yaml.safe_dump(manifest))
+    done = home.run("up", "-f", home.manifests, "--detach")
     assert done.returncode == 1
-    assert "World default/packages: Starting" in done.stderr
-    assert "process default/packages-world: " in done.stderr
-    assert str(home.state / "logs") in done.stderr
+    assert "World elsewhere/handbook: NamespaceNotAllowed" in done.stderr
+    assert home.processes() == []
 
 
 async def test_the_bearer_names_whom_as_says(home: Any) -> None:
@@ -267,7 +288,9 @@ def test_credentials_are_in_no_log(shared: Any) -> None:
 def test_crds_are_written_as_they_are_checked_in(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [root / ".venv" / "bin" / "demarkus", "crds", "--output", tmp_path / "crds"], capture_output=True, text=True
+        [Path(sys.executable).with_name("demarkus"), "crds", "--output", tmp_path / "crds"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0
     written = {path.name: path.read_text() for path in (tmp_path / "crds").iterdir()}
