@@ -4,6 +4,7 @@
     authority.py   who may do what: one pinned rule set
     engine/        the store: an append-only commit log, its preconditions, its group commit
     view/          what the log says, in a form that answers questions
+    transfer/      import from elsewhere, export as the tree of a Go server
     verbs/         FETCH, LIST, VERSIONS, PUBLISH, APPEND, ARCHIVE: one table
     admission.py   rates of callers, slots of requests
     metrics.py     the names of all metrics

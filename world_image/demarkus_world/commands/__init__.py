@@ -1,4 +1,7 @@
 """The commands of `demarkus-world` besides `serve`, one module each, each with one click command.
 
+export.py     export: write a store as the tree of a Go server
+import_.py    import: bring documents in, byte for byte
+transfers.py  what these two have in common
 verify.py     verify: read a whole store and say what was altered
 """
