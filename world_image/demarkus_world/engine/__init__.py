@@ -14,10 +14,13 @@ What is stored
 
 How it changes
     preconditions.py  what a write comes to, given what is there (pure)
+    rules.py          what the owner lays down: floors, holds, quotas (pure)
     tentative.py      what is there, counting what is decided and not durable yet
     members.py        writes in line, and the slot they make
     committer.py      the line, staging, the one create that makes it true
     fairness.py       turns taken with other writers (pure)
+    space.py          a full store: content waits, what makes room goes on
+    sweep.py          what nothing refers to really goes
 
 How it is read
     log.py            replay, following other writers, the view's only writer

@@ -23,11 +23,18 @@ class Retention:
     keep_for: int = 0
     holds: Sequence[Hold] = ()
 
-    def forbids(self, path: str, *, newest: int, last: int, modified: int, now: int) -> str | None:
-        """Why versions up to `last`, written at `modified`, of a document whose newest is `newest` have to stay."""
+    def held(self, path: str) -> str | None:
+        """Why nothing of the document may go, if it is on hold."""
         for hold in self.holds:
             if any(matches(pattern, path) for pattern in hold.paths):
                 return f"{path} is on hold: {hold.reason}"
+        return None
+
+    def forbids(self, path: str, *, newest: int, last: int, modified: int, now: int) -> str | None:
+        """Why versions up to `last`, written at `modified`, of a document whose newest is `newest` have to stay."""
+        held = self.held(path)
+        if held is not None:
+            return held
         if newest - last < self.keep_versions:
             return f"the newest {self.keep_versions} versions of {path} have to be kept (retention.keepVersions)"
         if modified > now - self.keep_for and self.keep_for:
