@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 LOCKS := world broker operator dev
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all lint format crds control-plane lock clean
+.PHONY: help env demo test test-all test-stress lint format crds control-plane lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ test: $(STAMP) ## every check and test that fits on a laptop; prints what each p
 
 test-all: $(STAMP) ## the same, and nothing may be skipped
 	@$(BIN)/python -m dev.run_tests --no-skips
+
+test-stress: STRESS_SECONDS ?= 600
+test-stress: $(STAMP) ## three writers, one bucket, faults and freezes for 10 minutes; a model checker judges
+	@DEMARKUS_STRESS_SECONDS=$(STRESS_SECONDS) $(BIN)/python -m pytest -q --no-header tests/stress
 
 lint: $(STAMP) ## ruff and mypy
 	@$(BIN)/ruff check .

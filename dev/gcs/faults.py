@@ -14,6 +14,7 @@ can be repeated. Kinds:
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -56,11 +57,12 @@ class Fault:
 
 
 class Faults:
-    """The faults in force; each call asks once."""
+    """The faults in force; each call asks once. `struck` counts by kind."""
 
     def __init__(self, faults: Sequence[Fault] = (), *, seed: int = 0) -> None:
         self._faults = list(faults)
         self._random = random.Random(seed)
+        self.struck: Counter[str] = Counter()
 
     def replace(self, faults: Sequence[Fault]) -> None:
         """From now on these and no others."""
@@ -76,6 +78,7 @@ class Faults:
                 continue
             if fault.times is not None:
                 fault.times -= 1
+            self.struck[fault.kind] += 1
             if fault.kind == "slow":
                 delay += fault.seconds
             else:

@@ -30,6 +30,12 @@ class StandIn:
         with urllib.request.urlopen(request, timeout=TIMEOUT):
             pass
 
+    def counts(self) -> tuple[int, dict[str, int]]:
+        """How many calls there were, and how many faults of each kind struck."""
+        with urllib.request.urlopen(f"{self.address}/_counts", timeout=TIMEOUT) as answer:
+            told = json.load(answer)
+        return told["calls"], told["faults"]
+
     def names(self, bucket: str) -> list[str]:
         """The names of a bucket's objects, ascending."""
         with urllib.request.urlopen(f"{self.address}/_objects/{bucket}", timeout=TIMEOUT) as answer:

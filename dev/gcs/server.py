@@ -1,6 +1,7 @@
 """The HTTP side: the JSON API's paths, parameters and answers, over `State` and `Faults`.
 
-`POST /_faults` with a JSON list of faults replaces those in force; `GET /_objects/<bucket>` lists names.
+`POST /_faults` with a JSON list of faults replaces those in force; `GET /_objects/<bucket>` lists names,
+`GET /_counts` tells how many calls there were and how many faults of each kind struck.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Service:
                 web.delete(r"/storage/v1/b/{bucket}/o/{name:.+}", self._delete),
                 web.post("/_faults", self._set_faults),
                 web.get("/_objects/{bucket}", self._names),
+                web.get("/_counts", self._counts),
             ]
         )
         app.on_cleanup.append(self._settle)
@@ -167,6 +169,9 @@ class Service:
 
     async def _names(self, request: web.Request) -> Answer:
         return web.json_response(sorted(self.state.bucket(request.match_info["bucket"]).objects))
+
+    async def _counts(self, request: web.Request) -> Answer:
+        return web.json_response({"calls": len(self.calls), "faults": dict(self.faults.struck)})
 
     # Faults
 
