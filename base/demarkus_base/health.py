@@ -32,6 +32,8 @@ class HealthServer(Server):
         self._registry = registry
 
     async def _tell(self, request: Request) -> Answer:
+        if request.method not in ("GET", "HEAD"):
+            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n")
         if request.path == "/livez":
             return Answer(HTTPStatus.OK, b"ok\n")
         if request.path == "/readyz":

@@ -1,4 +1,4 @@
-"""A small HTTP server for machines we know: GET and HEAD, one request a connection, bounded in every direction.
+"""A small HTTP server for machines we know: one request a connection, bounded in every direction.
 
 Requests without a body, answers that fit in memory, `Connection: close` (RFC 9112). It serves the kubelet, Prometheus
 and the operator, never the public.
@@ -42,7 +42,7 @@ class Answer:
 
 
 class Server:
-    """The listener; `async with Server(...)` serves. `answer` is awaited for each GET and HEAD; TIMEOUT is for all."""
+    """The listener; `async with Server(...)` serves. `answer` is awaited for each request; TIMEOUT is for all."""
 
     def __init__(
         self,
@@ -118,8 +118,6 @@ class Server:
         await writer.drain()
 
     async def _answered(self, request: Request) -> Answer:
-        if request.method not in ("GET", "HEAD"):
-            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n")
         try:
             return await self._answer(request)
         except Exception:

@@ -9,10 +9,11 @@
     admission.py   rates of callers, slots of requests
     metrics.py     the names of all metrics
     service.py     a request from the transport to its answer and its log line
+    management.py  the operator's port: notes and proofs; management_calls.py says who may ask
     sources.py     configuration, tokens, key set and certificate from their files, watched
     stores.py      the blobs behind `store`: a directory, a bucket, memory
     server.py      the composition root
-    cli.py         `demarkus-world`
+    cli.py         `demarkus-world`; commands/ has what is not `serve`
 
 Decisions (settings, authority, verbs, preconditions) are functions of values; sockets, files and clocks are touched by
 `service`, `sources`, `stores`, `server` and the engine's drivers alone.

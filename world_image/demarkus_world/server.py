@@ -21,6 +21,8 @@ from demarkus_base.health import HealthServer, Readiness
 from demarkus_world.admission import Admission, RateLimiter
 from demarkus_world.engine import retry
 from demarkus_world.engine.engine import Engine, EngineError, Identity, Unavailable
+from demarkus_world.engine.notes import WorldKey
+from demarkus_world.management import ManagementServer
 from demarkus_world.metrics import Metrics
 from demarkus_world.service import Service
 from demarkus_world.settings import HistoryMode, HostPort, Settings
@@ -58,6 +60,7 @@ class World:
         self._admission = Admission(self._limiter)
         self._health: HealthServer | None = None
         self._listener: Listener | None = None
+        self._management: ManagementServer | None = None
         self._store: Store | None = None
         self._engine: Engine | None = None
         self._obstacle: str | None = "the store is being opened"
@@ -89,6 +92,8 @@ class World:
             listener = self._listener = await self._listen(settings, service)
             stack.push_async_callback(listener.close, grace=GRACE)
             service.answer_through(listener)
+            if settings.management_keys is not None:
+                self._management = await self._start_management(settings, engine, stack)
             self._obstacle = None
             logger.info("serving", extra={"fields": self._facts()})
             try:
@@ -122,6 +127,8 @@ class World:
             facts |= {"incarnation": self._engine.identity.incarnation, "sequence": self._engine.statistics.sequence}
         if self._health is not None and self._listener is not None:
             addresses = {"mark": self._listener.address, "health": self._health.address}
+            if self._management is not None:
+                addresses["management"] = self._management.address
             facts["engine"] = self._listener.engine
             facts["listen"] = {name: str(HostPort(*address)) for name, address in addresses.items()}
         return facts
@@ -131,7 +138,7 @@ class World:
         attempt = 1
         while True:
             try:
-                return await _open_engine(settings, store.blobs)
+                return await _open_engine(settings, store.blobs, self._sources.world_key)
             except Unavailable as error:
                 if store.observed is None:
                     raise
@@ -147,6 +154,16 @@ class World:
             return await stack.enter_async_context(server)
         except OSError as error:
             raise CannotServe(f"listen.health: can't listen on TCP {where}: {error.strerror or error}") from None
+
+    async def _start_management(self, settings: Settings, engine: Engine, stack: AsyncExitStack) -> ManagementServer:
+        where = settings.listen.management
+        try:
+            server = ManagementServer(
+                where, tls=settings.tls, keys=lambda: self._sources.management_keys, engine=engine
+            )
+            return await stack.enter_async_context(server)
+        except OSError as error:
+            raise CannotServe(f"listen.management: can't listen on TCP {where}: {error.strerror or error}") from None
 
     async def _listen(self, settings: Settings, service: Service) -> Listener:
         where = settings.listen.mark
@@ -166,6 +183,11 @@ class World:
     def _use_certificate(self, certificate: Certificate) -> None:
         if self._listener is not None:
             self._listener.reload([certificate])
+        if self._management is not None:
+            try:
+                self._management.reload()
+            except OSError as error:
+                logger.error("the management port keeps its certificate: %s", error)
 
     async def _until(self, stop: asyncio.Event, engine: Engine, listener: Listener, store: Store) -> None:
         """Returns when asked to stop; raises when a watcher fails or the store gives up."""
@@ -211,13 +233,14 @@ async def _probe(engine: Engine, store: Store) -> None:
                 await engine.view(exact=True)
 
 
-async def _open_engine(settings: Settings, blobs: Blobs) -> Engine:
+async def _open_engine(settings: Settings, blobs: Blobs, key: WorldKey | None) -> Engine:
     return await Engine.open(
         blobs,
         Identity(settings.identity.history, settings.identity.incarnation),
         now=lambda: time.time_ns() // 1_000_000,
         random=secrets.token_bytes,
         compatible=settings.history is HistoryMode.COMPATIBLE,
+        key=key,
     )
 
 

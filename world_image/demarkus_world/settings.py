@@ -180,10 +180,11 @@ class RequestLimits(_Section):
 
 
 class Listen(_Section):
-    """UDP for Mark, TCP for probes and metrics."""
+    """UDP for Mark, TCP for probes and metrics, TCP with TLS for the operator (only with `managementKeys`)."""
 
     mark: Endpoint = HostPort("0.0.0.0", 6309)
     health: Endpoint = HostPort("0.0.0.0", 8081)
+    management: Endpoint = HostPort("0.0.0.0", 8443)
 
 
 class TLS(_Section):
@@ -212,8 +213,15 @@ class Settings(_Section):
     listen: Listen = Listen()
     tokens: tuple[Path, ...] = Field(default=(), max_length=16)
     key_set: Path | None = None
+    management_keys: Path | None = None
     grants_not_before: Time | None = None
     log: Log = Log()
+
+    @model_validator(mode="after")
+    def _signed(self) -> Settings:
+        if self.management_keys is not None and self.identity.key_file is None:
+            raise ValueError("managementKeys needs identity.keyFile: without it the world can't sign what it answers")
+        return self
 
     @property
     def grants_not_before_seconds(self) -> int | None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from demarkus_base.settings import SettingsError, Watched
 from demarkus_world.authority import Rules, opened_by
+from demarkus_world.engine.notes import KeyFault, WorldKey
 from demarkus_world.settings import TLS, Settings, changes_needing_restart, parse_settings
 from mark_protocol.grants import KeySet, KeySetError
 from mark_protocol.tokens import TokenFileError, TokenSet, merge, parse_tokens
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sources:
-    """What the files say now.
+    """What the files say now. `world_key` is read once: it changes with an entry in the log, not with a file.
 
     `on_settings` and `on_certificate` are called, on the loop, with each new value; `interval` is in seconds.
     """
@@ -48,6 +49,12 @@ class Sources:
         self._keys = (
             self._follow("keySet", [settings.key_set], _load_key_set, self._rules_changed) if settings.key_set else None
         )
+        self._management_keys = (
+            self._follow("managementKeys", [settings.management_keys], _load_key_set, _ignore)
+            if settings.management_keys
+            else None
+        )
+        self.world_key = _load_world_key(settings.identity.key_file) if settings.identity.key_file else None
         tls = settings.tls
         self._certificate = self._follow(
             "tls", [tls.certificate, tls.key], partial(_load_certificate, tls), self._certificate_changed
@@ -71,8 +78,13 @@ class Sources:
         return self._certificate.value
 
     @property
+    def management_keys(self) -> KeySet:
+        """The keys of the operator in force; without any nobody manages this world."""
+        return KeySet() if self._management_keys is None else self._management_keys.value
+
+    @property
     def digests(self) -> dict[str, str]:
-        """The content hashes of what is in force: config and tls, tokens and keySet if there are any."""
+        """The content hashes of what is in force: config, tls, and tokens, keySet, managementKeys if there are any."""
         return {what: watched.digest for what, watched in self._watched.items()}
 
     @property
@@ -157,6 +169,15 @@ def _load_key_set(contents: Mapping[str, bytes]) -> KeySet:
         return KeySet.from_jwks(data)
     except KeySetError as error:
         raise SettingsError(f"{file}: {error}") from None
+
+
+def _load_world_key(file: Path) -> WorldKey:
+    try:
+        return WorldKey.from_pem(file.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"identity.keyFile: {file}: {error.strerror}") from None
+    except KeyFault as error:
+        raise SettingsError(f"identity.keyFile: {file}: {error}") from None
 
 
 def _load_certificate(files: TLS, contents: Mapping[str, bytes]) -> Certificate:

@@ -32,4 +32,5 @@ How it is proven
     proof.py          the Merkle tree over the log: edge, inclusion and consistency proofs
     nodes.py          the table of the tree's nodes, disposable
     notes.py          what the world signs: notes of size and root, statements
+    verify/           a whole store judged from its blobs
 """
