@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from demarkus_operator.cluster.kinds import UNIVERSE, WORLD
+from demarkus_operator.cluster.kinds import UNIVERSE, WATCHED_CHILDREN, WORLD
 from demarkus_operator.cluster.port import NotFound
 from demarkus_operator.local import bearer, declared
 from demarkus_operator.local.manifests import Document
@@ -46,6 +46,8 @@ RENEWALS = 60.0
 """Seconds between looks at the age of the bearer."""
 WHILE_BUSY = 0.1
 """Seconds after which to look again while reconcilers work: one that ends without a change makes no news."""
+
+_HEARD_OF = frozenset((kind.api_version, kind.kind) for kind in WATCHED_CHILDREN)
 
 logger = logging.getLogger(__name__)
 
@@ -196,9 +198,10 @@ class Runner:
         ref = Ref.of(manifest)
         if ref.kind in (WORLD.kind, UNIVERSE.kind):
             concerned = self._routes.heard(manifest, gone=gone)
+        elif (ref.api_version, ref.kind) in _HEARD_OF and (owner := owner_of(manifest)) is not None:
+            concerned = [owner]
         else:
-            owner = owner_of(manifest) if ref.namespace else None
-            concerned = [owner] if owner is not None else []
+            concerned = []
         for one in concerned:
             self._queue.add(one)
 
