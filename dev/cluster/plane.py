@@ -91,8 +91,10 @@ class ControlPlane:
         self.binary = binary
         sweep_leftovers()
         self.folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
-        self._lock = (self.folder / "lock").open("w")
+        # Locked before it has its name: a sweep in between would take the folder for one that was left.
+        self._lock = (self.folder / "lock.new").open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        (self.folder / "lock.new").rename(self.folder / "lock")
         self.port = free_port()
         self.url = f"https://{HOST}:{self.port}"
         self.kubeconfig = self.folder / "admin.kubeconfig"
