@@ -101,6 +101,11 @@ async def start(clock: Clock) -> AsyncIterator[Start]:
 
 
 @pytest.fixture
+def pause() -> Callable[[float], Awaitable[None]]:
+    return no_pause
+
+
+@pytest.fixture
 def killed() -> Callable[[Engine], Awaitable[None]]:
     return kill
 

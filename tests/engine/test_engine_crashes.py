@@ -1,208 +1,20 @@
-"""The crash matrix: every operation, with every one of its blob calls failing in every way (A11.2 to 4).
+"""Crashes and failures at the moments that matter: a creation, a slow store, callers who leave, a full or stopped one.
 
-After the failure the store is opened anew. What is there is the state before the operation or the one after it,
-nothing else; what was acknowledged is there; what was refused as not done is not.
+The table of every operation against every failure is in `test_crash_matrix.py`.
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
-from enum import StrEnum
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from demarkus_base.blobs.memory import MemoryBlobs
-from demarkus_base.blobs.port import Exists, Permanent, Stopped, StoreFull
-from demarkus_base.blobs.port import Unavailable as BlobsUnavailable
-from demarkus_world.engine.engine import (
-    Engine,
-    EngineError,
-    OutcomeUnknown,
-    VersionConflict,
-    Write,
-    WriteRefused,
-)
+from demarkus_base.blobs.port import StoreFull
+from demarkus_world.engine.engine import EngineError, OutcomeUnknown, Write
+from tests.engine.failing import Failing, Failure
 
 AWrite = Callable[..., Write]
-
-
-class Failure(StrEnum):
-    """What happens at the chosen call."""
-
-    ERROR = "an error, nothing done"
-    OPEN_NOT_DONE = "an answer that leaves it open, nothing done"
-    OPEN_DONE = "an answer that leaves it open, done"
-    OPEN_LATE = "an answer that leaves it open, done a moment later"
-    FULL = "no space"
-    REFUSED = "no permission"
-    STOPPED_NOT_DONE = "a failed fsync of the file: the driver stops"
-    STOPPED_DONE = "a failed fsync of the name: the driver stops"
-    DEATH_BEFORE = "the process dies before the call"
-    DEATH_AFTER = "the process dies after the call"
-
-
-class Failing:
-    """A store whose call number `at` fails (0: none); counts what changes something, and reads too."""
-
-    exclusive = False
-
-    def __init__(self, blobs: MemoryBlobs, failure: Failure, at: int) -> None:
-        self._blobs = blobs
-        self._failure = failure
-        self._at = at
-        self._late: tuple[str, bytes] | None = None
-        self.calls = 0
-        self.dead = asyncio.Event()
-        self._stopped = False
-
-    async def get(self, key: str) -> bytes:
-        await self._enter()
-        if self._now():
-            await self._fail(key, None)
-        return await self._blobs.get(key)
-
-    async def create(self, key: str, data: bytes) -> None:
-        await self._enter()
-        if self._stopped:
-            raise Stopped("must be opened anew")
-        if self._now():
-            await self._fail(key, data)
-        await self._blobs.create(key, data)
-
-    async def delete(self, key: str) -> None:
-        raise NotImplementedError
-
-    def list(self, prefix: str, after: str = "") -> AsyncIterator[str]:
-        return self._blobs.list(prefix, after)
-
-    async def close(self) -> None:
-        pass
-
-    async def settle(self) -> None:
-        """Let what was on its way arrive."""
-        if self._late is not None:
-            late, self._late = self._late, None
-            with contextlib.suppress(Exists):
-                await self._blobs.create(*late)
-
-    async def _enter(self) -> None:
-        if self.dead.is_set():
-            await asyncio.Event().wait()
-        self.calls += 1
-        if self.calls == self._at + 1:
-            await self.settle()
-
-    def _now(self) -> bool:
-        return self.calls == self._at
-
-    async def _fail(self, key: str, data: bytes | None) -> None:
-        failure = self._failure
-        if data is not None and failure in (Failure.OPEN_DONE, Failure.STOPPED_DONE, Failure.DEATH_AFTER):
-            await self._blobs.create(key, data)
-        if failure in (Failure.DEATH_BEFORE, Failure.DEATH_AFTER):
-            self.dead.set()
-            await asyncio.Event().wait()
-        if data is None or failure is Failure.ERROR:
-            raise BlobsUnavailable("failed")
-        if failure is Failure.OPEN_LATE:
-            self._late = key, data
-        if failure in (Failure.STOPPED_NOT_DONE, Failure.STOPPED_DONE):
-            self._stopped = True
-            raise Stopped("fsync failed", ambiguous=failure is Failure.STOPPED_DONE)
-        if failure is Failure.FULL:
-            raise StoreFull("full")
-        if failure is Failure.REFUSED:
-            raise Permanent("no permission")
-        raise BlobsUnavailable("left open", ambiguous=True)
-
-
-def copy(blobs: MemoryBlobs) -> MemoryBlobs:
-    twin = MemoryBlobs()
-    twin._objects, twin._keys = dict(blobs._objects), list(blobs._keys)
-    return twin
-
-
-# On /a.md with versions 1 to 3 and /old.md, which is archived.
-OPERATIONS: dict[str, dict[str, Any]] = {
-    "a new document": {"path": "/new/b.md", "expected": 0},
-    "a new version": {"body": b"four", "expected": 3},
-    "an unconditional version": {"body": b"four"},
-    "a version with retention": {"body": b"four", "metadata": {"retention": "2"}},
-    "an append": {"op": "append", "body": b"four", "expected": 3},
-    "an archive": {"op": "archive"},
-    "an unarchive": {"op": "unarchive", "path": "/old.md"},
-    "an unchanged publish": {"body": b"three"},
-    "a repeated archive": {"op": "archive", "path": "/old.md"},
-    "a conflict": {"body": b"x", "expected": 1},
-}
-
-
-async def a_store(start: Any, a_write: AWrite) -> MemoryBlobs:
-    blobs = MemoryBlobs()
-    engine = await start(blobs)
-    for body in (b"one", b"two", b"three"):
-        await engine.write(a_write(body=body))
-    await engine.write(a_write(path="/old.md"))
-    await engine.write(a_write("archive", path="/old.md"))
-    return blobs
-
-
-async def until_dead(engine: Engine, write: Write, failing: Failing, timeout: float) -> str:
-    """Perform a write, or as much of it as the process lives to see: done, refused, not done, unknown or dead."""
-    writing = asyncio.create_task(engine.write(write, timeout=timeout))
-    dying = asyncio.create_task(failing.dead.wait())
-    await asyncio.wait({writing, dying}, return_when=asyncio.FIRST_COMPLETED)
-    dying.cancel()
-    if not writing.done():
-        writing.cancel()
-        await asyncio.wait({writing})
-        return "dead"
-    error = writing.exception()
-    if error is None:
-        return "done"
-    if isinstance(error, OutcomeUnknown):
-        return "unknown"
-    assert isinstance(error, EngineError), error
-    return "refused" if isinstance(error, WriteRefused) else "not done"
-
-
-@pytest.mark.parametrize("failure", Failure)
-@pytest.mark.parametrize("operation", OPERATIONS)
-async def test_an_interrupted_operation_happened_or_did_not(
-    start: Any, a_write: AWrite, state: Any, killed: Any, operation: str, failure: Failure
-) -> None:
-    write = a_write(**OPERATIONS[operation])
-    origin = await a_store(start, a_write)
-    before = await state(await start(copy(origin)))
-    whole = copy(origin)
-    with contextlib.suppress(VersionConflict):
-        await (await start(whole)).write(write)
-    after = await state(await start(whole))
-
-    seen: set[str] = set()
-    at = 1
-    while True:
-        blobs = copy(origin)
-        failing = Failing(blobs, failure, 10**9)
-        engine = await start(failing)
-        failing._at = failing.calls + at
-        outcome = await until_dead(engine, write, failing, timeout=10)
-        if failing.calls < failing._at:
-            break
-        seen.add(outcome)
-        await killed(engine)
-        await failing.settle()
-        found = await state(await start(blobs))
-        assert found in (before, after), f"call {at}: {outcome}, and the state is neither"
-        if outcome in ("done", "refused"):
-            assert found == after, f"call {at}: {outcome}, and it is not there"
-        if outcome == "not done":
-            assert found == before, f"call {at}: not done, and it is there"
-        at += 1
-    assert at > 1, "the operation makes calls"
-    if failure in (Failure.ERROR, Failure.OPEN_NOT_DONE, Failure.OPEN_DONE, Failure.OPEN_LATE):
-        assert seen <= {"done", "refused"}, "one such failure is survived"
 
 
 @pytest.mark.parametrize("failure", Failure)
@@ -360,7 +172,7 @@ async def test_a_stopped_driver_stops_the_writes_and_not_the_reads(start: Any, a
     failing = Failing(blobs, Failure.STOPPED_DONE, 10**9)
     engine = await start(failing)
     await engine.write(a_write(body=b"1"))
-    failing._at = failing.calls + 2
+    failing.fail_in(2)
     with pytest.raises(OutcomeUnknown):
         await engine.write(a_write(body=b"2"))
     assert engine.fault is not None

@@ -2,10 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
-from demarkus_base.blobs.port import BlobError, Integrity, NotFound, Throttled, Unavailable
+from demarkus_base.blobs.port import BlobError, Blobs, Integrity, NotFound, Throttled, Unavailable
 from demarkus_world.engine import refusals
 
 T = TypeVar("T")
@@ -45,6 +45,24 @@ async def read(call: Callable[[], Awaitable[T]], *, pause: Pause) -> T:
         except BlobError as error:
             if waited + next_pause > PATIENCE or not isinstance(error, (Throttled, Unavailable)):
                 raise refusals.Unavailable(f"the store can't be read: {error}") from error
+        await pause(next_pause)
+        waited += next_pause
+        attempt += 1
+
+
+async def listing(blobs: Blobs, prefix: str, after: str = "", *, pause: Pause) -> AsyncIterator[str]:
+    """See `Blobs.list`; goes on behind the last key while the store is throttled or away. Raises Unavailable."""
+    attempt, waited = 1, 0.0
+    while True:
+        next_pause = pause_before(attempt)
+        try:
+            async for key in blobs.list(prefix, after):
+                after, attempt, waited = key, 1, 0.0
+                yield key
+            return
+        except BlobError as error:
+            if waited + next_pause > PATIENCE or not isinstance(error, (Throttled, Unavailable)):
+                raise refusals.Unavailable(f"the store can't be listed: {error}") from error
         await pause(next_pause)
         waited += next_pause
         attempt += 1

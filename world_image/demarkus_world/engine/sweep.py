@@ -69,7 +69,7 @@ class Sweeper:
         now: Callable[[], int],
         grace: Callable[[], int],
         rules: Callable[[], Rules] = Rules,
-        pause: retry.Pause = asyncio.sleep,
+        pause: retry.Pause = retry.sleep,
     ) -> None:
         self._blobs = blobs
         self._engine = engine
@@ -129,20 +129,17 @@ class Sweeper:
         """
         found: list[str] = []
         size = 0
-        try:
-            async for key in self._blobs.list(keys.blobs_of(path)):
-                version = keys.version_of(key)
-                if version is None:
-                    logger.warning("%s: not the name of a blob, left alone", key)
-                elif key not in marked and (below is None or (version.path == path and version.version < below)):
-                    found.append(key)
-                    size += len(key.encode()) + len(key)
-                if size > LIST_BYTES:
-                    if free := await self._still_free(found):
-                        yield free
-                    found, size = [], 0
-        except BlobError as error:
-            raise Unavailable(f"the store can't be listed: {error}") from error
+        async for key in retry.listing(self._blobs, keys.blobs_of(path), pause=self._pause):
+            version = keys.version_of(key)
+            if version is None:
+                logger.warning("%s: not the name of a blob, left alone", key)
+            elif key not in marked and (below is None or (version.path == path and version.version < below)):
+                found.append(key)
+                size += len(key.encode()) + len(key)
+            if size > LIST_BYTES:
+                if free := await self._still_free(found):
+                    yield free
+                found, size = [], 0
         if free := await self._still_free(found):
             yield free
 
@@ -174,11 +171,7 @@ class Sweeper:
         """How many blobs were deleted, and those that are marked and not due yet."""
         deleted, waiting = 0, set[str]()
         view = await self._engine.view(exact=True)
-        try:
-            names = [name async for name in self._blobs.list(keys.SWEEPS)]
-        except BlobError as error:
-            raise Unavailable(f"the store can't be listed: {error}") from error
-        for name in names:
+        for name in [name async for name in retry.listing(self._blobs, keys.SWEEPS, pause=self._pause)]:
             marked = await self._marked(name)
             if marked is None:
                 continue
