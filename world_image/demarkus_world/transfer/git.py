@@ -12,7 +12,7 @@ import os
 import re
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,22 +79,26 @@ class Git:
         self._repository = repository
         self._report = report
         self._revision = revision
+        self._open = AsyncExitStack()
+
+    async def close(self) -> None:
+        """End what still runs."""
+        await self._open.aclose()
 
     async def candidates(self) -> AsyncIterator[Candidate]:
         """Every path that ever was an `.md` file in the line."""
         changes = await self._changes()
-        async with self._running("cat-file", "--batch") as reader:
-            blobs = _Blobs(reader)
-            for path in sorted(changes):
-                yield _Document(path, changes[path], blobs, self._report)
+        # It answers for as long as the source is open: documents are looked at when all of them are known.
+        blobs = _Blobs(await self._open.enter_async_context(self._running("cat-file", "--batch")))
+        for path in sorted(changes):
+            yield _Document(path, changes[path], blobs, self._report)
 
     async def _changes(self) -> dict[str, list[_Change]]:
         """The changes of every path, oldest first."""
-        head = await self._only_line(
-            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{self._revision}^{{commit}}"
-        )
+        name = f"{self._revision}^{{commit}}"
+        head, said = await self._only_line("rev-parse", "--verify", "--quiet", "--end-of-options", name)
         if head is None:
-            raise SourceError(f"{self._repository}: {self._revision} names no commit of a git repository")
+            raise SourceError(f"{self._repository}: {self._revision} names no commit of a git repository{said}")
         changes: dict[str, list[_Change]] = {}
         count = 0
         async with self._running(
@@ -118,12 +122,16 @@ class Git:
             await _ended_well(running)
         return changes
 
-    async def _only_line(self, *arguments: str) -> str | None:
+    async def _only_line(self, *arguments: str) -> tuple[str | None, str]:
+        """The object that git names, or None and what it says instead."""
         async with self._running(*arguments) as running:
             async with asyncio.timeout(SILENCE):
-                output, _ = await running.communicate()
-            line = output.strip()
-            return line.decode() if running.returncode == 0 and _OBJECT.fullmatch(line) else None
+                output, complaint = await running.communicate()
+        line = output.strip()
+        if running.returncode == 0 and _OBJECT.fullmatch(line):
+            return line.decode(), ""
+        said = complaint.decode(errors="replace").strip().splitlines()
+        return None, f": {said[0]}" if said else ""
 
     @asynccontextmanager
     async def _running(self, *arguments: str) -> AsyncIterator[Process]:

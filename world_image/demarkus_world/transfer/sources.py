@@ -66,7 +66,11 @@ async def source(wanted: Wanted, report: Report) -> AsyncIterator[Source]:
             finally:
                 await pool.close()
         case Kind.GIT:
-            yield Git(folder, report, revision=wanted.revision)
+            repository = Git(folder, report, revision=wanted.revision)
+            try:
+                yield repository
+            finally:
+                await repository.close()
         case Kind.GO_TREE:
             with closing(GoTree(folder, report)) as tree:
                 yield tree
