@@ -2,6 +2,7 @@
 
 blobs/          immutable objects by name: the ground under every store
 tlog/           proofs over an append-only log: tree, proofs, signed notes
+reserve.py      space put by on a volume
 settings.py     configuration files watched by content
 logs.py         JSON logs
 metrics.py      a registry, and its exposition

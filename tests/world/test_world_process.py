@@ -131,6 +131,7 @@ class TestProbes:
             "history": "0a" * 16,
             "incarnation": "1b" * 16,
             "sequence": 1,
+            "store": {"full": False},
             "listen": world.serving["listen"],
             "reloadErrors": {},
         }

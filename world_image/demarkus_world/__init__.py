@@ -10,6 +10,8 @@
     metrics.py     the names of all metrics
     service.py     a request from the transport to its answer and its log line
     management.py  the operator's port: notes and proofs; management_calls.py says who may ask
+    control.py     the control socket of a world on a volume
+    housekeeping.py  prune and sweep as commands, at the socket or by themselves
     sources.py     configuration, tokens, key set and certificate from their files, watched
     stores.py      the blobs behind `store`: a directory, a bucket, memory
     server.py      the composition root

@@ -19,7 +19,7 @@ from demarkus_base import logs
 from demarkus_base.blobs.port import BlobError
 from demarkus_base.lifeline import stdin_closed
 from demarkus_base.settings import SettingsError
-from demarkus_world.commands import export, import_, verify
+from demarkus_world.commands import export, import_, prune, sweep, verify
 from demarkus_world.engine.engine import EngineError, StoreForeign
 from demarkus_world.server import CannotServe, World
 from demarkus_world.sources import Sources
@@ -78,3 +78,5 @@ def _fail(error: Exception, code: int) -> None:
 main.add_command(verify.command)
 main.add_command(import_.command)
 main.add_command(export.command)
+main.add_command(prune.command)
+main.add_command(sweep.command)

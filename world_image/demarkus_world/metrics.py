@@ -57,6 +57,11 @@ class Metrics:
             registry=self.registry,
         )
         self.store_reachable.set(1)
+        self.store_full = Gauge(
+            "demarkus_world_store_full",
+            "1 while content is refused because the volume has no space left.",
+            registry=self.registry,
+        )
         self.hedged_reads = Counter(
             "demarkus_world_store_hedged_reads",
             "Second requests for slow reads of the bucket: sent, and of those won, which answered first.",

@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import secrets
 import time
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, TypeVar
 
-from demarkus_base.blobs.port import Blobs
 from demarkus_base.health import HealthServer, Readiness
+from demarkus_world import control
 from demarkus_world.admission import Admission, RateLimiter
 from demarkus_world.engine import retry
-from demarkus_world.engine.engine import Engine, EngineError, Identity, Unavailable
-from demarkus_world.engine.notes import WorldKey
+from demarkus_world.engine.engine import Engine, EngineError, Identity, StoreForeign, StoreLost, Unavailable
+from demarkus_world.engine.sweep import Sweeper
+from demarkus_world.housekeeping import Housekeeping
 from demarkus_world.management import ManagementServer
 from demarkus_world.metrics import Metrics
 from demarkus_world.service import Service
-from demarkus_world.settings import HistoryMode, HostPort, Settings
+from demarkus_world.settings import HistoryMode, HostPort, RetentionKey, Settings
 from demarkus_world.sources import Sources
 from demarkus_world.stores import Store, open_store
 from mark_protocol.transport import listen
@@ -64,6 +67,7 @@ class World:
         self._store: Store | None = None
         self._engine: Engine | None = None
         self._obstacle: str | None = "the store is being opened"
+        self._changed = asyncio.Event()
         sources.on_settings = self._apply
         sources.on_certificate = self._use_certificate
 
@@ -86,6 +90,7 @@ class World:
                 rules=lambda: self._sources.rules,
                 request_timeout=lambda: self._sources.settings.limits.request_timeout,
                 compatible=settings.history is HistoryMode.COMPATIBLE,
+                ignore_retention=lambda: self._sources.settings.retention.key is RetentionKey.IGNORE,
                 metrics=self._metrics,
             )
             stack.push_async_callback(service.finish)
@@ -94,10 +99,19 @@ class World:
             service.answer_through(listener)
             if settings.management_keys is not None:
                 self._management = await self._start_management(settings, engine, stack)
+            sweeper = Sweeper(
+                store.blobs,
+                engine,
+                now=_now,
+                grace=lambda: int(self._sources.settings.retention.grace * 1000),
+                rules=lambda: self._sources.settings.rules,
+            )
+            if settings.store.directory is not None:
+                await _listen_to_commands(settings.store.directory, Housekeeping(engine, sweeper), store, stack)
             self._obstacle = None
             logger.info("serving", extra={"fields": self._facts()})
             try:
-                await self._until(stop, engine, listener, store)
+                await self._until(stop, engine, listener, store, sweeper)
             finally:
                 self._obstacle = "shutting down"
                 logger.info("shutting down")
@@ -123,6 +137,8 @@ class World:
             facts["store"] = {"reachable": self._store.problem is None}
             if self._store.problem is not None:
                 facts["store"]["problem"] = self._store.problem
+        if self._store is not None and self._store.reserve is not None and self._engine is not None:
+            facts["store"] = {"full": self._engine.full}
         if self._engine is not None:
             facts |= {"incarnation": self._engine.identity.incarnation, "sequence": self._engine.statistics.sequence}
         if self._health is not None and self._listener is not None:
@@ -134,11 +150,23 @@ class World:
         return facts
 
     async def _open_engine(self, settings: Settings, store: Store) -> Engine:
-        """The engine; a bucket that does not answer is asked again for as long as it takes."""
+        """The engine; a bucket that does not answer is asked again for as long as it takes.
+
+        Where a store is expected and is not there, nothing is served until the configuration says something else.
+        """
         attempt = 1
         while True:
+            settings = self._sources.settings
             try:
-                return await _open_engine(settings, store.blobs, self._sources.world_key)
+                return await self._try_to_open_engine(settings, store)
+            except (StoreLost, StoreForeign) as error:
+                if settings.expect is None:
+                    raise
+                self._obstacle = f"{type(error).__name__}: {error}"
+                logger.error("nothing is served: %s", self._obstacle)
+                await self._another_configuration()
+                self._obstacle, attempt = "the store is being opened", 1
+                continue
             except Unavailable as error:
                 if store.observed is None:
                     raise
@@ -146,6 +174,30 @@ class World:
                 logger.warning("the store can't be reached, asking again: %s", error)
             await asyncio.sleep(retry.pause_before(attempt))
             attempt += 1
+
+    async def _try_to_open_engine(self, settings: Settings, store: Store) -> Engine:
+        return await Engine.open(
+            store.blobs,
+            Identity(settings.identity.history, settings.identity.incarnation),
+            now=_now,
+            random=secrets.token_bytes,
+            compatible=settings.history is HistoryMode.COMPATIBLE,
+            key=self._sources.world_key,
+            rules=lambda: self._sources.settings.rules,
+            reserve=store.reserve,
+            expected=settings.expected,
+        )
+
+    async def _another_configuration(self) -> None:
+        self._changed.clear()
+        watching = asyncio.create_task(self._sources.watch(), name="sources")
+        waiting = asyncio.create_task(self._changed.wait(), name="another configuration")
+        try:
+            await asyncio.wait({watching, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (watching, waiting):
+                task.cancel()
+            await asyncio.gather(watching, waiting, return_exceptions=True)
 
     async def _start_probes(self, settings: Settings, stack: AsyncExitStack) -> HealthServer:
         where = settings.listen.health
@@ -179,6 +231,7 @@ class World:
         rate = settings.limits.rate
         self._limiter.set_rate(per_second=rate.per_second, burst=rate.burst)
         logging.getLogger().setLevel(settings.log.level.upper())
+        self._changed.set()
 
     def _use_certificate(self, certificate: Certificate) -> None:
         if self._listener is not None:
@@ -189,7 +242,9 @@ class World:
             except OSError as error:
                 logger.error("the management port keeps its certificate: %s", error)
 
-    async def _until(self, stop: asyncio.Event, engine: Engine, listener: Listener, store: Store) -> None:
+    async def _until(
+        self, stop: asyncio.Event, engine: Engine, listener: Listener, store: Store, sweeper: Sweeper
+    ) -> None:
         """Returns when asked to stop; raises when a watcher fails or the store gives up."""
         tasks = [
             asyncio.create_task(work, name=name)
@@ -198,6 +253,7 @@ class World:
                 ("sources", self._sources.watch()),
                 ("observe", self._observe(engine, listener)),
                 ("probe", _probe(engine, store)),
+                ("sweeps", sweeper.keep_sweeping()),
             )
         ]
         try:
@@ -215,6 +271,7 @@ class World:
         while True:
             if engine.fault is not None:
                 raise CannotServe(f"nothing can be written until the store is opened anew: {engine.fault}")
+            self._metrics.store_full.set(engine.full)
             self._metrics.sequence.set(engine.statistics.sequence)
             self._metrics.connections.set(listener.stats().open)
             self._metrics.under_way.set(self._admission.under_way)
@@ -233,15 +290,20 @@ async def _probe(engine: Engine, store: Store) -> None:
                 await engine.view(exact=True)
 
 
-async def _open_engine(settings: Settings, blobs: Blobs, key: WorldKey | None) -> Engine:
-    return await Engine.open(
-        blobs,
-        Identity(settings.identity.history, settings.identity.incarnation),
-        now=lambda: time.time_ns() // 1_000_000,
-        random=secrets.token_bytes,
-        compatible=settings.history is HistoryMode.COMPATIBLE,
-        key=key,
-    )
+async def _listen_to_commands(mount: Path, housekeeping: Housekeeping, store: Store, stack: AsyncExitStack) -> None:
+    try:
+        await stack.enter_async_context(control.listening(mount, housekeeping.carry_out))
+    except OSError as error:
+        # Commands may be what makes room on a full volume.
+        if store.reserve is None or not store.reserve.held or error.errno != errno.ENOSPC:
+            logger.error("no commands are taken: %s", error)
+            return
+        await store.reserve.release()
+        await _listen_to_commands(mount, housekeeping, store, stack)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -52,6 +52,7 @@ class Service:
         rules: Callable[[], Rules],
         request_timeout: Callable[[], float],
         compatible: bool,
+        ignore_retention: Callable[[], bool] = lambda: False,
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -60,6 +61,7 @@ class Service:
         self._rules = rules
         self._request_timeout = request_timeout
         self._compatible = compatible
+        self._ignore_retention = ignore_retention
         self._metrics = metrics
         self._clock = clock
         self._hosts: dict[int, str] = {}
@@ -148,6 +150,7 @@ class Service:
                     engine=self._engine,
                     timeout=patience,
                     compatible=self._compatible,
+                    ignore_retention=self._ignore_retention(),
                 )
         except Refusal as refusal:
             line.problem = str(refusal)

@@ -28,13 +28,16 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from demarkus_base import settings as base
+from demarkus_world.engine import rules as engine_rules
+from demarkus_world.engine.model import Expected
+from mark_protocol.patterns import PatternError, check_pattern
 from mark_protocol.times import parse_rfc3339
 
 MAX_BYTES = 1 << 20
 """Larger configuration files are refused unread (a ConfigMap can't hold more either)."""
 
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class SettingsError(base.SettingsError):
@@ -90,6 +93,16 @@ def _duration(value: Any) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def _pattern(value: str) -> str:
+    try:
+        check_pattern(value)
+    except PatternError as error:
+        raise ValueError(f'"{value}": {error}') from None
+    if not value.startswith("/"):
+        raise ValueError(f'"{value}": a pattern begins with /, as in "/contracts/**"')
+    return value
+
+
 def _service(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or "@" in parts.netloc:
@@ -112,6 +125,8 @@ Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Endpoint = Annotated[HostPort, BeforeValidator(_host_port)]
 Seconds = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=600)]
+Span = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=100 * 366 * 86400)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
 Time = Annotated[datetime, BeforeValidator(_time)]
 
 
@@ -169,14 +184,48 @@ class Rate(_Section):
 
 
 class RequestLimits(_Section):
-    """Streams that a connection may have open at once, the time a request may take, and its rate.
+    """Streams that a connection may have open at once, the time a request may take, and its rate; the world's size.
 
     The timeout bounds three things: the arrival of a request (as configured at the start), its wait, and its work.
+    `max_documents` counts archived ones too, `max_bytes` all retained versions as they are stored.
     """
 
     max_streams: int = Field(default=10, ge=1, le=10_000)
     request_timeout: Seconds = 10.0
     rate: Rate = Rate()
+    max_documents: int | None = Field(default=None, ge=1)
+    max_bytes: int | None = Field(default=None, ge=1)
+
+
+class RetentionKey(StrEnum):
+    """What becomes of a key `retention` whose sender may not prune: the write is refused, or the key is only stored."""
+
+    REFUSE = "refuse"
+    IGNORE = "ignore"
+
+
+class Hold(_Section):
+    """Nothing is pruned at paths that match one of the patterns, and the reason is told to whoever tries."""
+
+    paths: tuple[Pattern, ...] = Field(min_length=1, max_length=100)
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+
+
+class Retention(_Section):
+    """What may not be pruned: floors and holds. What was pruned is deleted from the store after `grace`."""
+
+    key: RetentionKey = RetentionKey.REFUSE
+    keep_versions: int = Field(default=0, ge=0)
+    keep_for: Span = 0.0
+    grace: Span = 86400.0
+    holds: tuple[Hold, ...] = Field(default=(), max_length=1000)
+
+
+class Expect(_Section):
+    """The store that has to be there: of this history, with at least so many entries. It is never created."""
+
+    history: Id
+    min_size: int = Field(default=0, ge=0)
 
 
 class Listen(_Section):
@@ -209,6 +258,8 @@ class Settings(_Section):
     tls: TLS
     reads: ReadMode = ReadMode.UNIVERSE
     history: HistoryMode = HistoryMode.PROTECTED
+    retention: Retention = Retention()
+    expect: Expect | None = None
     limits: RequestLimits = RequestLimits()
     listen: Listen = Listen()
     tokens: tuple[Path, ...] = Field(default=(), max_length=16)
@@ -224,12 +275,30 @@ class Settings(_Section):
         return self
 
     @property
+    def expected(self) -> Expected | None:
+        """The store that has to be there."""
+        return None if self.expect is None else Expected(self.expect.history, self.expect.min_size)
+
+    @property
+    def rules(self) -> engine_rules.Rules:
+        """What every commit is held to."""
+        retention = self.retention
+        return engine_rules.Rules(
+            retention=engine_rules.Retention(
+                keep_versions=retention.keep_versions,
+                keep_for=int(retention.keep_for * 1000),
+                holds=[engine_rules.Hold(paths=hold.paths, reason=hold.reason) for hold in retention.holds],
+            ),
+            quota=engine_rules.Quota(max_documents=self.limits.max_documents, max_bytes=self.limits.max_bytes),
+        )
+
+    @property
     def grants_not_before_seconds(self) -> int | None:
         """Grants issued before this time (seconds since 1970) are void."""
         return None if self.grants_not_before is None else int(self.grants_not_before.timestamp())
 
 
-LIVE = frozenset({"reads", "limits", "grants_not_before", "log"})
+LIVE = frozenset({"reads", "limits", "retention", "expect", "grants_not_before", "log"})
 """Fields that a running world takes over when its configuration changes; `limits.maxStreams` is not among them."""
 
 

@@ -16,7 +16,8 @@ from demarkus_base.blobs.gcs import SERVICE, Anonymous, GcsBlobs
 from demarkus_base.blobs.hedged import HedgedBlobs
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.blobs.observed import ObservedBlobs
-from demarkus_base.blobs.port import Blobs
+from demarkus_base.blobs.port import Blobs, Permanent
+from demarkus_base.reserve import Reserve
 from demarkus_world.metrics import Metrics
 from demarkus_world.settings import Bucket, SettingsError
 from demarkus_world.settings import Store as StoreSettings
@@ -24,13 +25,17 @@ from demarkus_world.settings import Store as StoreSettings
 FOLDER = "world"
 """The folder of the store below the mount."""
 
+RESERVE = "reserve"
+"""The folder of the space put by, beside it."""
+
 
 @dataclass(slots=True)
 class Store:
-    """Opened blobs; those of a bucket are `observed`."""
+    """Opened blobs; those of a bucket are `observed`, a volume has a `reserve`."""
 
     blobs: Blobs
     observed: ObservedBlobs | None = None
+    reserve: Reserve | None = None
 
     @property
     def problem(self) -> str | None:
@@ -45,7 +50,7 @@ async def open_store(settings: StoreSettings, metrics: Metrics) -> Store:
     asked anything here.
     """
     if settings.directory is not None:
-        return Store(await _directory(settings.directory))
+        return await _directory(settings.directory)
     if settings.gcs is not None:
         return _bucket(settings.gcs, metrics)
     return Store(MemoryBlobs())
@@ -66,11 +71,16 @@ async def open_for_reading(settings: StoreSettings) -> Blobs:
     raise SettingsError(["store.memory: a store in memory can't be read from outside its process"])
 
 
-async def _directory(mount: Path) -> Blobs:
+async def _directory(mount: Path) -> Store:
     if not await asyncio.to_thread(mount.is_dir):
         # A volume that is not mounted must not become an empty world.
         raise SettingsError([f"store.directory: {mount} does not exist or is no directory"])
-    return await DirectoryBlobs.open(mount / FOLDER)
+    blobs = await DirectoryBlobs.open(mount / FOLDER)
+    try:
+        return Store(blobs, reserve=await Reserve.open(mount / RESERVE))
+    except OSError as error:
+        await blobs.close()
+        raise Permanent(f"{mount / RESERVE}: {error.strerror or error}") from error
 
 
 def _bucket(bucket: Bucket, metrics: Metrics) -> Store:

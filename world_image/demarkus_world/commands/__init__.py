@@ -3,5 +3,8 @@
 export.py     export: write a store as the tree of a Go server
 import_.py    import: bring documents in, byte for byte
 transfers.py  what these two have in common
+prune.py      prune: take the oldest versions of a document out of its history
+sweep.py      sweep: delete from the store what nothing refers to
+keeping.py    what these two have in common
 verify.py     verify: read a whole store and say what was altered
 """

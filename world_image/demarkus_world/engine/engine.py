@@ -14,6 +14,7 @@ from demarkus_world.engine.model import (
     ChainReport,
     Change,
     Child,
+    Expected,
     Head,
     Identity,
     Prune,
@@ -41,6 +42,7 @@ from demarkus_world.engine.refusals import (
     StoreDamaged,
     StoreForeign,
     StoreFull,
+    StoreLost,
     Unavailable,
     VersionConflict,
     VersionRefused,
@@ -62,6 +64,7 @@ __all__ = [
     "DocumentMissing",
     "Engine",
     "EngineError",
+    "Expected",
     "Head",
     "Identity",
     "MetadataRefused",
@@ -77,6 +80,7 @@ __all__ = [
     "StoreDamaged",
     "StoreForeign",
     "StoreFull",
+    "StoreLost",
     "Sweep",
     "Unavailable",
     "VersionConflict",
@@ -148,18 +152,20 @@ class Engine:
         view: Path | None = None,
         rules: Callable[[], Rules] = Rules,
         reserve: Reserve | None = None,
+        expected: Expected | None = None,
     ) -> "Engine":
         """Open the store, and create it if there is nothing yet; the caller keeps and later closes `blobs`.
 
-        `rules` is asked for with every write; `reserve` is what a full store lets go of so that it can be emptied.
+        With `expected` no store is made, and it has to be that one. `rules` is asked for with every write; `reserve`
+        is what a full store lets go of so that it can be emptied.
         `key` signs the notes; `view` is the folder for what this process keeps of the log, disposable, for it alone
         (None = in memory).
         `now` gives ms since 1970, `random` that many random bytes. With `compatible` a path segment `versions` may be
-        stored. Raises StoreForeign for a store of another history, StoreDamaged naming object and field, StoreFull,
-        Unavailable.
+        stored. Raises StoreLost, StoreForeign for a store of another history, StoreDamaged naming object and field,
+        StoreFull, Unavailable.
         """
         try:
-            found = await identity.establish(blobs, configured, pause=pause)
+            found = await identity.establish(blobs, configured, pause=pause, expected=expected)
             versions = Versions(blobs, pause=pause)
             local = LocalView(view, found, boot=boot_id())
             try:
@@ -175,6 +181,12 @@ class Engine:
         committer = Committer(
             blobs=blobs, log=log, versions=versions, now=now, random=random, pause=pause, rules=rules, space=space
         )
+        try:
+            identity.check_size(log.view.sequence, expected)
+        except StoreLost:
+            log.tree.close()
+            log.view.close()
+            raise
         return cls(
             identity=found,
             log=log,

@@ -1,30 +1,37 @@
 """Whose store this is: the marker `world.json`, created before anything else.
 
 That create is the world's creation. A store that exists keeps its incarnation, whatever the configuration says; a
-store of another history, or objects without a marker, are not touched.
+store of another history, or objects without a marker, are not touched. Where a store is expected none is created.
 """
 
 import re
 
 from demarkus_base.blobs.port import BlobError, Blobs, Exists, Integrity, NotFound, Permanent, StoreFull
 from demarkus_world.engine import canonical, keys, refusals, retry
-from demarkus_world.engine.model import Identity
-from demarkus_world.engine.refusals import StoreDamaged, StoreForeign
+from demarkus_world.engine.model import Expected, Identity
+from demarkus_world.engine.refusals import StoreDamaged, StoreForeign, StoreLost
 
 SCHEMA = 1
 
 _ID = re.compile("[0-9a-f]{32}")
 
 
-async def establish(blobs: Blobs, configured: Identity, *, pause: retry.Pause) -> Identity:
-    """The identity of the store, which is created with the configured one if there is nothing yet.
+async def establish(
+    blobs: Blobs, configured: Identity, *, pause: retry.Pause, expected: Expected | None = None
+) -> Identity:
+    """The identity of the store, which is created with the configured one if there is nothing yet and none expected.
 
-    Raises StoreForeign, StoreDamaged, StoreFull, Unavailable.
+    Raises StoreLost, StoreForeign, StoreDamaged, StoreFull, Unavailable.
     """
     found = await _marker(blobs, pause=pause)
     if found is None:
         async for key in blobs.list(""):
             raise StoreForeign(f"the store holds objects ({key}) but no {keys.WORLD}: it was not made by a world")
+        if expected is not None:
+            raise StoreLost(
+                f"the store is empty, but history {expected.history} with at least {expected.size} entries has to be "
+                "there: restore it, or accept an empty store by taking `expect` out of the configuration"
+            )
         await _create(blobs, encode(configured), pause=pause)
         found = await _marker(blobs, pause=pause)
     if found is None:
@@ -35,7 +42,18 @@ async def establish(blobs: Blobs, configured: Identity, *, pause: retry.Pause) -
             f"the store belongs to history {identity.history}, this world is {configured.history}: "
             "give the world its own store, or the identity of this one"
         )
+    if expected is not None and identity.history != expected.history:
+        raise StoreForeign(f"the store belongs to history {identity.history}, expected is {expected.history}")
     return identity
+
+
+def check_size(size: int, expected: Expected | None) -> None:
+    """Raise StoreLost for a log that ends before entries that are known to have been in it."""
+    if expected is not None and size < expected.size:
+        raise StoreLost(
+            f"the log ends at entry {size}, but {expected.size} were known: the newest ones are lost; restore them, or "
+            "accept the loss by taking `expect` out of the configuration"
+        )
 
 
 def encode(identity: Identity) -> bytes:

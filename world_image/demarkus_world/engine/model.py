@@ -23,6 +23,14 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """The store that has to be there: of this history, with at least so many entries in its log."""
+
+    history: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class VersionRecord:
     """One retained version as the log knows it. `etag` is the SHA-256 of the stored bytes, `blob` their key."""
 

@@ -2,7 +2,7 @@
 
 `WriteRefused` is about the request: whoever sent it must change something. The others are about the store:
 `Unavailable` may be sent again (nothing was done), `OutcomeUnknown` must be looked at first, `StoreFull`,
-`StoreDamaged` and `StoreForeign` are for whoever runs the world.
+`StoreDamaged`, `StoreLost` and `StoreForeign` are for whoever runs the world.
 """
 
 
@@ -114,6 +114,10 @@ class StoreFull(EngineError):
 
 class StoreDamaged(EngineError):
     """An object of the store is missing or not what the log says; the message names object and defect."""
+
+
+class StoreLost(EngineError):
+    """The store that has to be there is not, or lacks entries that are known to have been there; nothing was made."""
 
 
 class StoreForeign(EngineError):

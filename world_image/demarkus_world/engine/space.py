@@ -23,11 +23,11 @@ class Reserve(Protocol):
     def held(self) -> bool: ...
 
     async def release(self) -> None:
-        """Let go of it."""
+        """Let go of it. Raises OSError."""
         ...
 
     async def remake(self) -> bool:
-        """Put it by again, as far as it is missing; whether it is complete."""
+        """Put it by again, as far as it is missing; whether it is complete. Raises OSError."""
         ...
 
 
@@ -50,7 +50,11 @@ class Space:
         if self._reserve is None or not self._reserve.held:
             return False
         logger.error("store is full: the reserve is let go, content is refused until there is space")
-        await self._reserve.release()
+        try:
+            await self._reserve.release()
+        except OSError as error:
+            logger.error("the reserve can't be let go: %s", error)
+            return False
         return True
 
     async def recover(self) -> None:
@@ -59,5 +63,10 @@ class Space:
             if self._reserve is None or self._reserve.held or self._clock() < self._tried + RETRY:
                 return
             self._tried = self._clock()
-            if await self._reserve.remake():
+            try:
+                whole = await self._reserve.remake()
+            except OSError as error:
+                logger.error("the reserve can't be made: %s", error)
+                return
+            if whole:
                 logger.info("there is space again: the reserve is whole, content is accepted")

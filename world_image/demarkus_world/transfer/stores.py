@@ -13,7 +13,7 @@ from pathlib import Path
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.blobs.port import Blobs, NotFound
 from demarkus_world.engine import identity, keys
-from demarkus_world.engine.engine import Engine, Identity
+from demarkus_world.engine.engine import Engine, Identity, Rules
 from demarkus_world.metrics import Metrics
 from demarkus_world.settings import HistoryMode, Settings, SettingsError, parse_settings
 from demarkus_world.settings import Store as StoreSettings
@@ -53,6 +53,8 @@ async def opened(
             compatible=compatible,
             # The world's own view is disposable and follows by itself when it is served again.
             view=Path(scratch) / "view",
+            rules=Rules if settings is None else lambda: settings.rules,
+            expected=None if settings is None else settings.expected,
         )
         stack.push_async_callback(engine.close)
         yield engine, compatible

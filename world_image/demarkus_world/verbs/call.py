@@ -23,6 +23,7 @@ class Call:
         engine: the store.
         timeout: seconds that the verb may take.
         compatible: whether the world behaves as upstream servers do (`history: compatible`).
+        ignore_retention: whether a key `retention` whose sender may not prune is stored and not acted on.
     """
 
     request: Request
@@ -32,6 +33,7 @@ class Call:
     engine: Engine
     timeout: float
     compatible: bool
+    ignore_retention: bool = False
 
     def key(self, name: str) -> str:
         """A value of the request's metadata, empty if absent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from demarkus_world.authority import Operation
 from demarkus_world.engine.engine import Write
 from demarkus_world.verbs.call import Call, Refused
-from demarkus_world.verbs.writes import authorise, check_document, commit, sent_metadata
+from demarkus_world.verbs.writes import authorise, check_document, commit, retention_acts, sent_metadata
 from mark_protocol.metadata import EXPECTED_VERSION, MetadataError, check_store_rules, with_default_type
 from mark_protocol.numbers import parse_go_integer
 from mark_protocol.response import Response
@@ -32,6 +32,7 @@ async def publish(call: Call) -> Response:
         expected=_expected(call),
         by=credential.label,
         credential=credential.kind,
+        retention_acts=retention_acts(call, credential),
     )
     written = await commit(call, write)
     status = Status.CREATED if written.outcome == "created" else Status.OK

@@ -54,6 +54,7 @@ async def answer(
     engine: Engine,
     timeout: float,
     compatible: bool,
+    ignore_retention: bool = False,
 ) -> Answer:
     """Answers a parsed request within `timeout` seconds. Refusals and faults become statuses; only bugs are raised."""
     try:
@@ -70,6 +71,7 @@ async def answer(
             engine=engine,
             timeout=timeout,
             compatible=compatible,
+            ignore_retention=ignore_retention,
         )
         async with asyncio.timeout(None if row.writes else timeout):
             return Answer(await row.function(call))

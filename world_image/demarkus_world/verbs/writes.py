@@ -11,6 +11,8 @@ from demarkus_world.engine.engine import (
     OutcomeUnknown,
     PathCollision,
     PathUnstorable,
+    PruneForbidden,
+    QuotaExceeded,
     StoreFull,
     VersionConflict,
     Write,
@@ -75,9 +77,14 @@ def sent_metadata(call: Call, credential: Credential) -> dict[str, str]:
         metadata = publisher_metadata(sent)
     except MetadataError as error:
         raise Refused(Status.BAD_REQUEST, error.message) from None
-    if RETENTION in metadata and not call.compatible and not credential.permits(Operation.PRUNE, call.path):
+    if RETENTION in metadata and not call.ignore_retention and not retention_acts(call, credential):
         raise Refused(Status.NOT_PERMITTED, f"{RETENTION} needs the prune right")
     return metadata
+
+
+def retention_acts(call: Call, credential: Credential) -> bool:
+    """Whether a key `retention` of this sender prunes: always in a compatible world, else with the right to prune."""
+    return call.compatible or credential.permits(Operation.PRUNE, call.path)
 
 
 async def commit(call: Call, write: Write) -> Written:
@@ -98,6 +105,8 @@ async def commit(call: Call, write: Write) -> Written:
         raise Refused(Status.SERVER_ERROR, CONTENT_TOO_LARGE) from None
     except MetadataRefused as error:
         raise Refused(Status.BAD_REQUEST, error.message) from None
+    except (PruneForbidden, QuotaExceeded) as error:
+        raise Refused(Status.NOT_PERMITTED, str(error)) from None
     except OutcomeUnknown as error:
         raise Refused(Status.SERVER_ERROR, f"outcome unknown, operation {error.operation}", fault=str(error)) from None
     except StoreFull as error:
