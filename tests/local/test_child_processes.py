@@ -37,6 +37,8 @@ STAND_IN = textwrap.dedent(
 )
 """A server that is ready at once and ends with its standard input."""
 
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+
 QUICK = Pace(first=0.05, longest=0.2, settled=60, probe=0.02, probe_ready=0.05, grace=5)
 
 
@@ -154,10 +156,26 @@ async def test_a_child_that_ignores_the_request_to_end_is_made_to(
     )
     pace = Pace(grace=0.2, probe=0.02)
     log = tmp_path / "logs" / "child.log"
-    async with running(tmp_path, a_command("-c", script), pace=pace) as watched:
+    async with running(tmp_path, a_command("-c", DEAF), pace=pace) as watched:
         state = await watched.until(lambda state: state.pid is not None, "started")
         await asyncio.to_thread(until, "the child is deaf to requests", lambda: "deaf" in log.read_text())
         assert state.pid is not None
+    assert not is_alive(state.pid)
+
+
+async def test_a_child_gets_no_time_to_end_when_there_is_a_hurry(
+    tmp_path: Path, is_alive: Callable[[int], bool], until: Callable[..., None]
+) -> None:
+    log, hurry, watched = tmp_path / "child.log", asyncio.Event(), Watched()
+    process = Process(log, tmp_path / "lock", a_command("-c", DEAF), watched, Pace(grace=3600, probe=0.02), hurry)
+    task = asyncio.create_task(process.run())
+    state = await watched.until(lambda state: state.pid is not None, "started")
+    await asyncio.to_thread(until, "the child is deaf to requests", lambda: "deaf" in log.read_text())
+    task.cancel()
+    hurry.set()
+    async with asyncio.timeout(30):
+        await asyncio.gather(task, return_exceptions=True)
+    assert state.pid is not None
     assert not is_alive(state.pid)
 
 

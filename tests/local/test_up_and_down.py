@@ -17,6 +17,9 @@ from typing import Any
 import pytest
 import yaml
 
+from demarkus_operator.local.detached import stop_holder
+from demarkus_operator.local.state import StateFolder
+
 Until = Callable[..., Any]
 
 
@@ -165,6 +168,12 @@ def test_ctrl_c_ends_everything_in_order(home: Any, until: Until) -> None:
     assert "Traceback" not in output
     assert home.processes() == []
     assert '"message": "stopped"' in (home.state / "logs" / "default" / "packages-world.log").read_text()
+
+
+def test_down_ends_an_up_that_does_not_listen_and_waits_for_its_processes(home: Any) -> None:
+    os.kill(home.up()["pid"], signal.SIGSTOP)
+    assert stop_holder(StateFolder.at(home.state), patience=0.2)
+    assert home.processes() == []
 
 
 def test_a_second_ctrl_c_ends_at_once_what_does_not_end_by_itself(home: Any, until: Until) -> None:

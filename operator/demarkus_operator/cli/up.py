@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -87,8 +86,7 @@ def _stay(documents: tuple[Document, ...], folder: StateFolder, person: str | No
                 click.echo("\n".join(summary(report, folder, ending="Ctrl-C stops everything.")))
 
         try:
-            with contextlib.suppress(asyncio.CancelledError):  # ended at once: asked twice
-                asyncio.run(_run(documents, folder, person, tell))
+            asyncio.run(_run(documents, folder, person, tell))
         except (ManifestError, StateDamaged, OSError):
             raise
         except Exception as error:
@@ -100,23 +98,21 @@ def _stay(documents: tuple[Document, ...], folder: StateFolder, person: str | No
 async def _run(
     documents: tuple[Document, ...], folder: StateFolder, person: str | None, tell: Callable[[Report], None]
 ) -> None:
-    stop = asyncio.Event()
+    stop, hurry = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    running = asyncio.current_task()
-    assert running is not None
 
     def ask() -> None:
-        # The first signal ends everything in order, a second one at once.
+        """The first signal ends everything in order, a second one at once."""
         if stop.is_set():
-            running.cancel()
+            hurry.set()
         else:
             click.echo("Stopping.")
-        stop.set()
+            stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, ask)
     surroundings = Surroundings(now=lambda: datetime.now(UTC), find_program=_find_program, environment=os.environ)
-    await Runner(folder, surroundings, person=person, tell=tell).run(documents, stop=stop)
+    await Runner(folder, surroundings, person=person, tell=tell).run(documents, stop=stop, hurry=hurry)
 
 
 def _detach(paths: tuple[Path, ...], folder: StateFolder, person: str | None, timeout: float) -> None:

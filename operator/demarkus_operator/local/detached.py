@@ -71,24 +71,27 @@ def start_detached(argv: Sequence[str], folder: StateFolder, *, timeout: float, 
             raise
 
 
-def stop_holder(folder: StateFolder) -> bool:
-    """End the `up` that holds this folder, and wait for it; False if none does. Raises StillRunning."""
+def stop_holder(folder: StateFolder, *, patience: float = END_SECONDS) -> bool:
+    """End the `up` that holds this folder, and wait until it and its processes have ended; False if none does.
+
+    It is asked first, and made to after `patience` seconds. Raises StillRunning.
+    """
     pid = folder.holder()
     if pid is None:
         return False
     if pid == 0:
         raise StillRunning(f"a universe is starting or ending in {folder.root}; try again in a moment")
-    for number, seconds in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, KILLED_SECONDS)):
+    for number, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, KILLED_SECONDS)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
         deadline = time.monotonic() + seconds
-        while folder.holder() == pid:
+        while folder.holder() == pid or folder.has_living_processes():
             if time.monotonic() > deadline:
                 break
             time.sleep(LOOKS)
         else:
             return True
-    raise StillRunning(f"process {pid} does not end; it holds {folder.root}")
+    raise StillRunning(f"process {pid} or what it started does not end; {folder.root} is still in use")
 
 
 def _private(path: str, flags: int) -> int:

@@ -69,14 +69,19 @@ class Pods:
         find_program: Callable[[str], str],
         environment: Mapping[str, str],
         changed: Callable[[], None],
+        hurry: asyncio.Event,
         pace: Pace | None = None,
     ) -> None:
-        """`find_program` gives a container's command as a path here; `changed` tells of a process's new state."""
+        """`find_program` gives a container's command as a path here; `changed` tells of a process's new state.
+
+        Once `hurry` is set, processes that are to end get no time for it.
+        """
         self._store = store
         self._folder = folder
         self._find_program = find_program
         self._environment = {key: value for key, value in environment.items() if not key.startswith("DEMARKUS_")}
         self._changed = changed
+        self._hurry = hurry
         self._pace = pace or Pace()
         self._ports = Ports(folder.ports)
         self._pods: dict[Ref, _Pod] = {}
@@ -134,7 +139,7 @@ class Pods:
 
         log = self._folder.log(ref.namespace, ref.name)
         lock = self._folder.process_lock(ref.namespace, ref.name)
-        process = Process(log, lock, prepare, changed, self._pace)
+        process = Process(log, lock, prepare, changed, self._pace, self._hurry)
         pod = _Pod(ref, _template(workload), process)
         pod.task = asyncio.create_task(process.run(), name=f"process {ref.namespace}/{ref.name}")
         self._pods[ref] = pod

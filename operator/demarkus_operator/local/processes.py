@@ -91,6 +91,8 @@ class Process:
     prepare: Callable[[], Awaitable[Command]]
     changed: Changed
     pace: Pace = field(default_factory=Pace)
+    hurry: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set from outside: a child that is to end gets no time for it."""
     state: State = field(default_factory=State)
     _doubted: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -158,18 +160,25 @@ class Process:
                 if ready and ready_since is None:
                     ready_since = asyncio.get_running_loop().time()
                 self._tell(replace(self.state, phase=Phase.READY if ready else Phase.STARTING))
-                await self._pause(ended, self.pace.probe_ready if ready else self.pace.probe)
+                await _first(ended, self._doubted, self.pace.probe_ready if ready else self.pace.probe)
         finally:
-            await _end(child, ended, self.pace.grace)
+            await self._end(child, ended)
         return ended.result(), ready_since
 
-    async def _pause(self, ended: asyncio.Future[int], seconds: float) -> None:
-        """Until the next probe is due, somebody doubts, or the child has ended."""
-        doubted: asyncio.Future[Any] = asyncio.ensure_future(self._doubted.wait())
-        try:
-            await asyncio.wait([ended, doubted], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            doubted.cancel()
+    async def _end(self, child: asyncio.subprocess.Process, ended: asyncio.Future[int]) -> None:
+        """See the child off, also when we are being cancelled: asked first, then made to."""
+        if not ended.done():
+            with contextlib.suppress(ProcessLookupError):
+                child.send_signal(signal.SIGTERM)
+            try:
+                await _first(ended, self.hurry, self.pace.grace)
+            finally:
+                if not ended.done():
+                    with contextlib.suppress(ProcessLookupError):
+                        child.kill()
+                    await asyncio.wait([ended])
+        if child.stdin is not None:
+            child.stdin.close()
 
     async def _lock(self) -> int:
         """The process's lock as a descriptor for the child. Raises OSError if an earlier child keeps it too long."""
@@ -195,20 +204,13 @@ class Process:
             self.changed(state)
 
 
-async def _end(child: asyncio.subprocess.Process, ended: asyncio.Future[int], grace: float) -> None:
-    """See the child off, also when we are being cancelled ourselves: asked first, then made."""
-    if not ended.done():
-        with contextlib.suppress(ProcessLookupError):
-            child.send_signal(signal.SIGTERM)
-        try:
-            await asyncio.wait({ended}, timeout=grace)
-        finally:
-            if not ended.done():
-                with contextlib.suppress(ProcessLookupError):
-                    child.kill()
-                await asyncio.wait({ended})
-    if child.stdin is not None:
-        child.stdin.close()
+async def _first(future: asyncio.Future[Any], event: asyncio.Event, seconds: float) -> None:
+    """Until the future is done, the event is set, or the time is over."""
+    happened: asyncio.Future[Any] = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait([future, happened], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        happened.cancel()
 
 
 def _open_lock(path: Path) -> int:

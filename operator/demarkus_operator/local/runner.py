@@ -84,8 +84,8 @@ class Runner:
         self._routes = Routes()
         self._queue: Queue[Ref] | None = None
 
-    async def run(self, documents: Sequence[Document], *, stop: asyncio.Event) -> None:
-        """Realise what is declared until `stop`; no process is left when this returns.
+    async def run(self, documents: Sequence[Document], *, stop: asyncio.Event, hurry: asyncio.Event) -> None:
+        """Realise what is declared until `stop`; no process is left when this returns, which `hurry` can speed up.
 
         Raises ManifestError before anything is changed, and StateDamaged.
         """
@@ -104,6 +104,7 @@ class Runner:
             find_program=self._surroundings.find_program,
             environment=self._surroundings.environment,
             changed=self._news.set,
+            hurry=hurry,
             pace=self._surroundings.pace,
         )
         queue = self._queue = self._make_queue(store)

@@ -122,17 +122,11 @@ class StateFolder:
 
     def holder(self) -> int | None:
         """The process that holds the folder: its id, 0 if it can't be told yet, None if nobody does."""
-        try:
-            descriptor = os.open(self.lock, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return _read_pid(self.lock) or 0
-        finally:
-            os.close(descriptor)
-        return None
+        return (_read_pid(self.lock) or 0) if _is_held(self.lock) else None
+
+    def has_living_processes(self) -> bool:
+        """Whether a World or gateway of this folder runs, or is still on its way out."""
+        return any(_is_held(lock) for lock in self.pods.glob("*/*.lock"))
 
 
 def make_folder(folder: Path) -> None:
@@ -185,6 +179,20 @@ def open_log(path: Path) -> int:
         if path.stat().st_size > LOG_BYTES:
             path.replace(path.with_name(path.name + ".1"))
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _read_pid(lock: Path) -> int | None:
