@@ -151,9 +151,6 @@ def test_waits_between_restarts_double_up_to_a_bound_and_a_settled_process_waits
 async def test_a_child_that_ignores_the_request_to_end_is_made_to(
     tmp_path: Path, is_alive: Callable[[int], bool], until: Callable[..., None]
 ) -> None:
-    script = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
-    )
     pace = Pace(grace=0.2, probe=0.02)
     log = tmp_path / "logs" / "child.log"
     async with running(tmp_path, a_command("-c", DEAF), pace=pace) as watched:
