@@ -21,6 +21,8 @@ surrogate escapes, so that everything can be given back as it came. No exception
     grants.py       signed grants and key sets
     listings.py     generated bodies: LIST, VERSIONS, conflict
     cursors.py      where a page of LIST begins
+    lookups.py      the table of matches that LOOKUP answers
+    changes.py      the blocks of a WATCH stream, and its cursors
     outline.py      headings, anchors and sections of a document, its title
 
     transport/      Mark over QUIC: the port and its engines

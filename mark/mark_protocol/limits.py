@@ -21,6 +21,12 @@ LIST_PAGE_ENTRIES = 1000  # entries
 LIST_BODY = BODY
 LIST_CURSOR = 8178
 
+LOOKUP_DEFAULT = 10  # rows
+LOOKUP_ROWS = 1000  # rows
+LOOKUP_TERMS = 32  # distinct terms
+LOOKUP_SNIPPET = 240
+WATCH_BLOCK = 8192
+
 # Names that every store can keep (one rule for all of them).
 SEGMENT = 255
 STORABLE_PATH = 900
