@@ -190,7 +190,8 @@ class Service:
         answer = _attempt(work)
         if fault.kind == "lose":
             return _error(Refused(fault.status, "a fault was asked for"))
-        assert request.transport is not None
+        if request.transport is None:
+            return answer  # whoever asked is gone already
         if fault.kind == "torn" and isinstance(answer, web.Response) and isinstance(answer.body, bytes):
             head = f"HTTP/1.1 {answer.status} OK\r\nContent-Length: {len(answer.body)}\r\n"
             head += "".join(f"{k}: {v}\r\n" for k, v in answer.headers.items() if k.lower() != "content-length")

@@ -6,25 +6,23 @@ before something else was called stands before it. No search: the log itself is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from demarkus_world.engine.entries import Entry, Op
 from tests.stress.register import Bodies, Operation, Register, effect
 
-CHANGES = ("created", "archived", "unarchived")
 
-
-def faults(entries: Sequence[Entry], operations: Iterable[Operation]) -> list[str]:
+def faults(entries: Sequence[Entry], operations: Sequence[Operation]) -> list[str]:
     """What does not add up; empty when everything does."""
     found: list[str] = []
     bodies = Bodies()
     states: dict[str, Register] = {}
     texts: dict[str, dict[str, Operation]] = {}
     changed: dict[str, tuple[Operation, int]] = {}
-    for operation in operations:
-        if operation.text:
-            texts.setdefault(operation.path, {})[operation.text] = operation
-            bodies.keep(operation.text.encode())
+    for asked in operations:
+        if asked.text:
+            texts.setdefault(asked.path, {})[asked.text] = asked
+            bodies.keep(asked.text.encode())
     for entry in entries:
         if entry.op not in (Op.PUBLISH, Op.APPEND):
             continue
@@ -43,9 +41,9 @@ def faults(entries: Sequence[Entry], operations: Iterable[Operation]) -> list[st
         if outcome != "created" or after.version != entry.version:
             found.append(f"entry {entry.seq}: {operation.name} could not have made v{entry.version}, it is {outcome}")
         states[entry.path] = after
-    for operation in operations:
-        if operation.outcome == "created" and operation.name not in changed:
-            found.append(f"{operation.name}: v{operation.version} of {operation.path} was acknowledged and is lost")
+    for asked in operations:
+        if asked.outcome == "created" and asked.name not in changed:
+            found.append(f"{asked.name}: v{asked.version} of {asked.path} was acknowledged and is lost")
     found += _out_of_order(list(changed.values()))
     return found
 

@@ -71,11 +71,11 @@ def _following(
         after = step(state, definite[number], bodies)
         if after is not None:
             yield (*_advanced(index, beyond | {number}), used, after)
-    alike: set[tuple[str, str, int | None]] = set()
+    alike: set[tuple[str, str, int | None, int]] = set()
     for number, operation in enumerate(unknown):
         if limit is not None and operation.called > limit:
             break
-        likeness = (operation.op, operation.text, operation.expected)
+        likeness = (operation.op, operation.text, operation.expected, operation.keep)
         # Of those that ask for the same thing the one that was called first will do.
         if number not in used and likeness not in alike:
             alike.add(likeness)

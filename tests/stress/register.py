@@ -27,8 +27,9 @@ class Register(NamedTuple):
 class Operation:
     """Something one client asked for, from `called` to `ended` (ns of one clock), and what it was told.
 
-    `outcome`: created, unchanged, archived, unarchived, seen (a read), conflict, closed (the document is archived),
-    missing, or unknown. `version`, `first`, `body` are what the answer said; `text` is what was sent.
+    `outcome`: created, unchanged, archived, unarchived, pruned, seen (a read), conflict, closed (the document is
+    archived), missing, or unknown. `version`, `first`, `body` are what the answer said; `text` is what was sent.
+    `retention` is what a publish asked to keep, `keep` what a prune did.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Operation:
     text: str = ""
     expected: int | None = None
     retention: int = 0
+    keep: int = 0
     version: int = 0
     first: int = 1
     archived: bool = False
@@ -75,8 +77,11 @@ def effect(state: Register, operation: Operation, bodies: Bodies) -> tuple[str, 
         return "seen", state
     if op in ("archive", "unarchive"):
         return (f"{op}d", state._replace(archived=op == "archive")) if version else ("missing", state)
-    if op == "append" and version == 0:
+    if op in ("append", "prune") and version == 0:
         return "missing", state
+    if op == "prune":
+        first = max(state.first, version + 1 - operation.keep)
+        return ("pruned" if first > state.first else "unchanged"), state._replace(first=first)
     if operation.expected is not None and operation.expected != version:
         return "conflict", state
     if state.archived:
@@ -103,6 +108,6 @@ def step(state: Register, operation: Operation, bodies: Bodies) -> Register | No
         seen = (operation.version, operation.archived, operation.body)
         whole = seen == (state.version, state.archived, state.body)
         return after if whole and (not state.version or operation.first == state.first) else None
-    if outcome in ("conflict", "unchanged", "archived", "unarchived", "created"):
-        return after if operation.version == after.version else None
-    return after
+    if outcome in ("missing", "closed"):
+        return after
+    return after if operation.version == after.version else None

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from tests.stress.linearizability import furthest
-from tests.stress.register import Bodies, Operation, Register, effect
+from tests.stress.register import NEVER, Bodies, Operation, Register, effect
 
 names = (f"op {number}" for number in itertools.count())
 
 
 def op(word: str, called: int, ended: int, outcome: str, version: int = 0, **given: Any) -> Operation:
-    ends = {} if outcome == "unknown" else {"ended": ended}
+    if outcome == "unknown":
+        ended = NEVER
     return Operation(
-        name=next(names), op=word, path="/a.md", called=called, outcome=outcome, version=version, **ends, **given
+        name=next(names), op=word, path="/a.md", called=called, ended=ended, outcome=outcome, version=version, **given
     )
 
 
@@ -51,6 +52,8 @@ FIRST = op("publish", 0, 10, "created", 1, text="one", expected=0)
         (FIRST, op("publish", 11, 0, "unknown", text="two"), read(20, 21, 1, "one")),
         (FIRST, op("publish", 11, 30, "created", 2, text="b"), op("publish", 12, 29, "created", 3, text="c")),
         (FIRST, op("publish", 11, 12, "created", 2, text="b", retention=1), read(13, 14, 2, "b", first=2)),
+        (FIRST, op("publish", 11, 12, "created", 2, text="b"), op("prune", 13, 14, "pruned", 2, keep=1)),
+        (FIRST, op("prune", 13, 14, "unchanged", 1, keep=1), read(15, 16, 1, "one")),
     ],
 )  # fmt: skip
 def test_what_can_be_ordered_holds(history: tuple[Operation, ...]) -> None:
@@ -102,11 +105,12 @@ def random_history(chance: random.Random, *, clients: int, length: int) -> list[
     for number in range(length):
         client = chance.randrange(clients)
         called = free[client] + chance.randint(0, 3)
-        word = chance.choice(["publish", "publish", "append", "archive", "unarchive", "read", "read"])
+        word = chance.choice(["publish", "publish", "append", "archive", "unarchive", "prune", "read", "read"])
         expected = state.version if word == "append" or (word == "publish" and chance.random() < 0.5) else None
         asked = Operation(
             name=str(number), op=word, path="/a.md", called=called, text=f"{number}", expected=expected,
             retention=chance.choice([0, 0, 2]) if word == "publish" else 0,
+            keep=chance.randint(1, 3) if word == "prune" else 0,
         )  # fmt: skip
         # Each takes effect at `number`, between its call and its end, on a clock that goes ten times as fast.
         outcome, after = effect(state, asked, bodies)
@@ -118,7 +122,9 @@ def random_history(chance: random.Random, *, clients: int, length: int) -> list[
             history.append(asked)
             continue
         version = state.version if outcome != "missing" and outcome != "closed" else 0
-        told = {"archived": state.archived, "body": state.body, "first": state.first} if word == "read" else {}
+        told: dict[str, Any] = (
+            {"archived": state.archived, "body": state.body, "first": state.first} if word == "read" else {}
+        )
         history.append(
             replace(asked, ended=number * 10 + chance.randint(0, 60), outcome=outcome, version=version, **told)
         )

@@ -15,9 +15,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ import pytest
 from demarkus_base.blobs.gcs import Anonymous, GcsBlobs
 from demarkus_world.engine.engine import Engine
 from demarkus_world.engine.entries import Entry
+from demarkus_world.engine.verify.verify import Expected, verify
 from dev.gcs.process import StandIn, mix, started
 from tests.stress.account import faults
 from tests.stress.history import NOTHING_DONE, operations
@@ -38,7 +40,8 @@ SEED = int(os.environ.get("DEMARKUS_STRESS_SEED", "20261201"))
 WRITERS = 3
 SHARE = 0.05
 LONGEST_FREEZE = min(30.0, SECONDS / 4)
-ANSWER = 120.0
+KILLS = 0.2
+ANSWER = 60.0
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -66,8 +69,9 @@ class Writer:
         return line
 
 
-def begun(stack: ExitStack, folder: Path, stand_in: StandIn, name: str) -> Writer:
-    """Start a writer; it ends with the stack."""
+def begun(stack: ExitStack, folder: Path, stand_in: StandIn, place: int, generation: int) -> Writer:
+    """Start a writer and wait until it works; it ends with the stack."""
+    name = f"w{place}.{generation}"
     history, log = folder / f"{name}.jsonl", folder / f"{name}.log"
     command = [sys.executable, "-m", "tests.stress.writer", "--service", stand_in.address, "--name", name]
     command += ["--history", str(history), "--view", str(folder / f"{name}.view"), "--seed", f"{SEED} {name}"]
@@ -76,7 +80,9 @@ def begun(stack: ExitStack, folder: Path, stand_in: StandIn, name: str) -> Write
         cwd=ROOT,
     )  # fmt: skip
     stack.callback(_ended, process)
-    return Writer(name, history, log, process)
+    writer = Writer(name, history, log, process)
+    assert writer.hear("working") == "working"
+    return writer
 
 
 def _ended(process: subprocess.Popen[str]) -> None:
@@ -88,22 +94,33 @@ def _ended(process: subprocess.Popen[str]) -> None:
             pipe.close()
 
 
-def freeze_one_after_the_other(writers: list[Writer], chance: random.Random, seconds: float) -> list[float]:
-    """SIGSTOP a random writer for a random time, again and again; how long each time."""
-    end = time.monotonic() + seconds
+def trouble(writers: list[Writer], begin: Callable[[int], Writer], chance: random.Random) -> tuple[list[float], int]:
+    """SIGSTOP a random writer for a random time, again and again, or SIGKILL it and begin another in its place.
+
+    How long each time, and how many were killed.
+    """
+    end = time.monotonic() + SECONDS
     frozen: list[float] = []
+    killed = 0
     while (left := end - time.monotonic()) > 0:
         time.sleep(min(left, chance.uniform(0.5, max(1.0, LONGEST_FREEZE / 3))))
         left = end - time.monotonic()
         if left <= 0:
             break
-        writer = chance.choice(writers)
+        place = chance.randrange(WRITERS)
+        writer = writers[place]
         assert writer.process.poll() is None, f"{writer.name} ended: {writer.log.read_text()[-4000:]}"
+        if frozen and (not killed or chance.random() < KILLS):
+            writer.process.kill()
+            writer.process.wait()
+            killed += 1
+            writers[place] = begin(place)
+            continue
         writer.process.send_signal(signal.SIGSTOP)
         frozen.append(min(left, chance.uniform(0.2, LONGEST_FREEZE)))
         time.sleep(frozen[-1])
         writer.process.send_signal(signal.SIGCONT)
-    return frozen
+    return frozen, killed
 
 
 @pytest.fixture
@@ -122,6 +139,8 @@ async def a_newcomer(stand_in: StandIn) -> tuple[str, int, list[Entry]]:
             if view.head(path) is not None:
                 report = await engine.check_chain(path)
                 assert report.valid, report.fault
+        verified = await verify(blobs, Expected(history=IDENTITY.history), pause=asyncio.sleep)
+        assert verified.intact, verified.findings
         entries = [entry async for page in engine._log.entries_from(1) for entry in page]
         return engine._log.view.digest(), view.sequence, entries
     finally:
@@ -132,11 +151,17 @@ async def a_newcomer(stand_in: StandIn) -> tuple[str, int, list[Entry]]:
 def test_three_writers_on_a_bad_day(tmp_path: Path, stand_in: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     chance = random.Random(SEED)
     with ExitStack() as stack:
-        writers = [begun(stack, tmp_path, stand_in, f"w{number}") for number in range(WRITERS)]
-        for writer in writers:
-            assert writer.hear("working") == "working"
+        generations = count()
+        histories: list[Path] = []
+
+        def begin(place: int) -> Writer:
+            writer = begun(stack, tmp_path, stand_in, place, next(generations))
+            histories.append(writer.history)
+            return writer
+
+        writers = [begin(place) for place in range(WRITERS)]
         stand_in.fail(*mix(SHARE))
-        frozen = freeze_one_after_the_other(writers, chance, SECONDS)
+        frozen, killed = trouble(writers, begin, chance)
         for writer in writers:
             writer.say("stop")
         for writer in writers:
@@ -149,9 +174,9 @@ def test_three_writers_on_a_bad_day(tmp_path: Path, stand_in: StandIn, capsys: p
             told.append(json.loads(writer.hear("its digest")))
         digest, sequence, entries = asyncio.run(a_newcomer(stand_in))
 
-    history = list(operations(writer.history for writer in writers))
+    history = list(operations(histories))
     judged = [operation for operation in history if operation.outcome != NOTHING_DONE]
-    figures = {
+    figures: dict[str, Any] = {
         "seconds": SECONDS,
         "operations": len(history),
         "outcomes": dict(Counter(operation.outcome for operation in history)),
@@ -160,6 +185,8 @@ def test_three_writers_on_a_bad_day(tmp_path: Path, stand_in: StandIn, capsys: p
         "slots lost to another": sum(one["lost"] for one in told),
         "calls": calls,
         "faults": struck,
+        "swept": dict(sum((Counter(one["swept"]) for one in told), Counter())),
+        "killed": killed,
         "freezes": len(frozen),
         "longest freeze": round(max(frozen, default=0.0), 1),
     }
@@ -179,3 +206,5 @@ def test_three_writers_on_a_bad_day(tmp_path: Path, stand_in: StandIn, capsys: p
     assert figures["slots lost to another"] > 0, "the writers met"
     assert set(struck) == {fault.kind for fault in mix(SHARE)}, "faults of all kinds struck"
     assert frozen
+    assert killed
+    assert figures["swept"]["deleted"], "blobs really went"

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from demarkus_base.blobs.gcs import Anonymous, GcsBlobs
 from demarkus_base.blobs.hedged import HedgedBlobs
@@ -31,6 +35,9 @@ from demarkus_world.engine.engine import (
     VersionConflict,
     Write,
 )
+from demarkus_world.engine.model import Prune
+from demarkus_world.engine.notes import WorldKey
+from demarkus_world.engine.sweep import Sweeper
 from tests.stress.history import NOTHING_DONE
 
 BUCKET = "stress"
@@ -42,7 +49,12 @@ LARGE = 2000
 CALL_TIMEOUT = 2.0
 WRITE_TIMEOUT = 4.0
 READ_TIMEOUT = 6.0
-OPS = {"publish": 35, "append": 15, "archive": 5, "unarchive": 10, "read": 35}
+IMPATIENCE = 0.05
+"""How many writes are given up early, so that nobody knows what became of them."""
+GRACE_MS = 1000
+SWEEP_EVERY = 3.0
+OPS = {"publish": 35, "append": 15, "archive": 5, "unarchive": 10, "prune": 5, "read": 30}
+KEY = WorldKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 
 
 @dataclass(slots=True)
@@ -72,6 +84,8 @@ class Client:
                 request["expected"] = version
             if word == "publish" and self.chance.random() < 0.1:
                 request["retention"] = self.chance.randint(1, 5)
+        if word == "prune":
+            request["keep"] = self.chance.randint(1, 5)
         self._note({**request, "called": time.monotonic_ns()})
         answer = await self._ask(request)
         self._note(
@@ -94,6 +108,12 @@ class Client:
                 async with asyncio.timeout(READ_TIMEOUT):
                     return await self._read(path)
             retention = request.get("retention")
+            impatient = self.chance.random() < IMPATIENCE
+            timeout = self.chance.uniform(0, 0.05) if impatient else WRITE_TIMEOUT
+            if request["op"] == "prune":
+                prune = Prune(path=path, keep=request["keep"], by=self.name)
+                pruned = await self.engine.write(prune, timeout=timeout)
+                return {"outcome": pruned.outcome, "version": pruned.version}
             write = Write(
                 op=request["op"],
                 path=path,
@@ -103,7 +123,7 @@ class Client:
                 by=self.name,
                 credential="token",
             )
-            written = await self.engine.write(write, timeout=WRITE_TIMEOUT)
+            written = await self.engine.write(write, timeout=timeout)
             return {"outcome": written.outcome, "version": written.version}
         except OutcomeUnknown:
             return None
@@ -144,6 +164,18 @@ async def work(client: Client, stop: asyncio.Event, pause: float) -> None:
         await asyncio.sleep(pause * client.chance.random())
 
 
+async def keep_sweeping(sweeper: Sweeper, stop: asyncio.Event, counts: Counter[str]) -> None:
+    """Sweep again and again, with hardly any grace, beside everybody else who does."""
+    while not stop.is_set():
+        try:
+            swept = await sweeper.sweep()
+            counts.update(marked=swept.found, deleted=swept.deleted, sweeps=1)
+        except EngineError:
+            counts.update(failed=1)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), SWEEP_EVERY)
+
+
 async def write(options: argparse.Namespace) -> None:
     """Open, work, stop, tell."""
     lines: asyncio.Queue[str] = asyncio.Queue()
@@ -167,6 +199,9 @@ async def write(options: argparse.Namespace) -> None:
             for number in range(CLIENTS)
         ]
         working = [asyncio.create_task(work(client, stop, options.pause)) for client in clients]
+        swept: Counter[str] = Counter()
+        sweeper = Sweeper(blobs, engine, now=now, grace=lambda: GRACE_MS)
+        working.append(asyncio.create_task(keep_sweeping(sweeper, stop, swept)))
         print("working", flush=True)
         while (line := await lines.get()) != "end":
             if line == "stop":
@@ -174,7 +209,7 @@ async def write(options: argparse.Namespace) -> None:
                 await asyncio.gather(*working)
                 print("stopped", flush=True)
             elif line == "tell":
-                print(json.dumps(await tell(engine)), flush=True)
+                print(json.dumps(await tell(engine, swept)), flush=True)
         for task in working:
             task.cancel()
         await asyncio.gather(*working, return_exceptions=True)
@@ -183,18 +218,22 @@ async def write(options: argparse.Namespace) -> None:
     await listening
 
 
+def now() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
 async def opened(blobs: Any, view: Path) -> Engine:
     """The engine, as soon as the bucket lets it open."""
     while True:
         try:
-            return await Engine.open(
-                blobs, IDENTITY, now=lambda: time.time_ns() // 1_000_000, random=os.urandom, view=view
-            )
-        except EngineError:
+            return await Engine.open(blobs, IDENTITY, now=now, random=os.urandom, view=view, key=KEY)
+        except EngineError as error:
+            print(f"can't open yet: {error}", file=sys.stderr, flush=True)
             await asyncio.sleep(0.2)
 
 
-async def tell(engine: Engine) -> dict[str, Any]:
+async def tell(engine: Engine, swept: Counter[str]) -> dict[str, Any]:
     """What this replica holds, up to date."""
     view = await engine.view(exact=True)
     statistics = engine.statistics
@@ -205,6 +244,7 @@ async def tell(engine: Engine) -> dict[str, Any]:
         "entries": statistics.entries,
         "lost": statistics.lost,
         "fault": engine.fault,
+        "swept": dict(swept),
     }
 
 
