@@ -3,5 +3,6 @@
 connection.py   a dialed connection with the count of its users; it outlives its eviction until the last one is done
 pool.py         connections to one server: dialing, spreading requests, forgetting the dead
 client.py       the verbs, the retry rule, and what a failed request means
+watch.py        changes as they happen: the stream of a WATCH, opened again whenever it ends
 settle.py       what became of a write whose response was lost
 """

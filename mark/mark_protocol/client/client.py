@@ -7,10 +7,13 @@ means that nobody here knows whether it happened, and it is never sent a second 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from types import MappingProxyType
 
 from mark_protocol.client.pool import Pool
+from mark_protocol.client.watch import Watch
+from mark_protocol.lookups import FILTER, LIMIT, MATCH, QUERY
 from mark_protocol.metadata import AUTH, EXPECTED_VERSION
 from mark_protocol.request import Request, Verb, encode_request
 from mark_protocol.response import Response, ResponseError, parse_response
@@ -79,6 +82,35 @@ class MarkClient:
     async def archive(self, path: str, *, metadata: Mapping[str, str] = _NOTHING) -> Response:
         """ARCHIVE a document."""
         return await self.request(Request(Verb.ARCHIVE, path, metadata))
+
+    async def lookup(
+        self,
+        scope: str,
+        query: str,
+        *,
+        filter: str = "",
+        limit: int | None = None,
+        match: str = "",
+        metadata: Mapping[str, str] = _NOTHING,
+    ) -> Response:
+        """LOOKUP documents below `scope`; `*` matches all. `lookups.parse_matches` reads the answer."""
+        options = {FILTER: filter, LIMIT: "" if limit is None else str(limit), MATCH: match}
+        given = {key: value for key, value in options.items() if value}
+        return await self.request(Request(Verb.LOOKUP, scope, {**metadata, QUERY: query, **given}))
+
+    def watch(self, path: str, *, since: str = "", coalesce: bool = False) -> Watch:
+        """WATCH a document, or all below a path that ends in a slash, for as long as the result is not closed.
+
+        It raises ValueError for a path that can't be sent, Untrusted, and WatchRefused.
+        """
+
+        async def follow(metadata: dict[str, str]) -> AsyncGenerator[bytes, None]:
+            request = await self._authorised(Request(Verb.WATCH, path, metadata))
+            async with aclosing(self._pool.follow(encode_request(request), timeout=self._timeout)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+        return Watch(follow, since=since, coalesce=coalesce, renewable=callable(self._auth))
 
     async def request(self, request: Request) -> Response:
         """Send any request. Whatever status comes back is a response, also a refusal.

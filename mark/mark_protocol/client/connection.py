@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
 from mark_protocol.transport.port import Connection
 
 
@@ -24,6 +27,18 @@ class PooledConnection:
         self.users += 1
         try:
             return await self._connection.exchange(data, timeout=timeout)
+        finally:
+            self.users -= 1
+            if self._retired and not self.users:
+                self._connection.close()
+
+    async def follow(self, data: bytes, *, timeout: float) -> AsyncGenerator[bytes, None]:
+        """See `Connection.follow`. A retired connection ends behind the last answer, this one included."""
+        self.users += 1
+        try:
+            async with aclosing(self._connection.follow(data, timeout=timeout)) as pieces:
+                async for piece in pieces:
+                    yield piece
         finally:
             self.users -= 1
             if self._retired and not self.users:

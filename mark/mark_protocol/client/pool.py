@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Protocol
 
 from mark_protocol import transport
@@ -80,14 +80,33 @@ class Pool:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
+        async with self._connection(timeout) as connection:
+            return await connection.exchange(data, timeout=max(deadline - loop.time(), 0.0))
+
+    async def follow(self, data: bytes, *, timeout: float) -> AsyncGenerator[bytes, None]:
+        """Send a whole request, give its answer in pieces as they come; see `Connection.follow`.
+
+        `timeout` in seconds is for the start, dialing included. The answer holds one of the pool's places until it ends
+        or the generator is closed. Raises as `exchange` does.
+        """
+        async with (
+            self._connection(timeout) as connection,
+            contextlib.aclosing(connection.follow(data, timeout=timeout)) as pieces,
+        ):
+            async for piece in pieces:
+                yield piece
+
+    @contextlib.asynccontextmanager
+    async def _connection(self, timeout: float) -> AsyncIterator[PooledConnection]:
+        """A place in the pool, and the connection to use."""
         async with contextlib.AsyncExitStack() as stack:
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout(timeout):
                     await stack.enter_async_context(self._slots)
                     connection = await self._pick()
             except TimeoutError:
                 raise NotSent(f"{self._server_name}: no connection within {timeout:g} s") from None
-            return await connection.exchange(data, timeout=max(deadline - loop.time(), 0.0))
+            yield connection
 
     def retarget(self, addresses: Sequence[tuple[str, int]]) -> None:
         """Dial these addresses from now on. Connections to others take no new request and end behind their last."""

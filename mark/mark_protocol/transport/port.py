@@ -10,7 +10,7 @@ standard terms are those of RFC 9000.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -27,6 +27,9 @@ CLOSE_REASON = "server closed"
 
 MAX_ANSWER = 4 << 20
 """Bytes of an answer that a client takes (Mark protocol 3)."""
+
+MAX_UNREAD = 1 << 20
+"""Bytes of an open answer that wait for their reader."""
 
 
 class TransportError(Exception):
@@ -236,6 +239,17 @@ class Connection(Protocol):
         Raises:
             NotSent: no byte has left (no free stream in time, or the connection ended before).
             Unanswered: bytes have left, and the answer was reset, too long, too late, or the connection ended.
+        """
+
+    def follow(self, data: bytes, *, timeout: float) -> AsyncGenerator[bytes, None]:
+        """Send a whole request on a stream of its own and give the answer in pieces as they come, until it ends.
+
+        For an answer that stays open (WATCH): it may be silent for as long as the connection lives. `timeout` is for
+        getting a stream. Whoever stops early closes the generator, which cancels this one stream.
+
+        Raises:
+            NotSent: no byte has left.
+            Unanswered: the answer was reset, was not read (more than `MAX_UNREAD` bytes wait), or the connection ended.
         """
 
     def close(self) -> None:

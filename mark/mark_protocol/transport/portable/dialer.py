@@ -10,6 +10,7 @@ import contextlib
 import logging
 import socket
 from collections import deque
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 from aioquic.quic.events import (
@@ -24,6 +25,7 @@ from mark_protocol.transport.port import (
     ALPN,
     CANCEL,
     MAX_ANSWER,
+    MAX_UNREAD,
     Limits,
     NotSent,
     TransportError,
@@ -53,6 +55,16 @@ class _Exchange:
     parts: bytearray = field(default_factory=bytearray)
 
 
+@dataclass(slots=True)
+class _Open:
+    """An answer that is read as it comes; `news` is set whenever one of the others changes."""
+
+    unread: bytearray = field(default_factory=bytearray)
+    ended: bool = False
+    problem: TransportError | None = None
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class PortableConnection:
     """aioquic behind `Connection`. Made by `dial`."""
 
@@ -73,7 +85,7 @@ class PortableConnection:
         self._name = name
         self._quic = Quic(limits=limits, configuration=of_dialer(server_name, trust, limits))
         self._ready: asyncio.Future[None] = self._loop.create_future()
-        self._exchanges: dict[int, _Exchange] = {}
+        self._exchanges: dict[int, _Exchange | _Open] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._end: str | None = None
         self._heard = self._active = self._loop.time()
@@ -128,6 +140,35 @@ class PortableConnection:
             if stream_id is not None and self._exchanges.pop(stream_id, None) is not None and not self.closed:
                 self._cancel(stream_id)
 
+    async def follow(self, data: bytes, *, timeout: float) -> AsyncGenerator[bytes, None]:
+        """See `Connection.follow`."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._free_stream()
+        except TimeoutError:
+            raise self._failure(None, f"not within {timeout:g} s") from None
+        stream_id = self._quic.get_next_available_stream_id()
+        answer = self._exchanges[stream_id] = _Open()
+        self._quic.send_stream_data(stream_id, data, end_stream=True)
+        self._transmit()
+        try:
+            while True:
+                if answer.unread:
+                    piece = bytes(answer.unread)
+                    answer.unread.clear()
+                    yield piece
+                elif answer.problem is not None:
+                    raise answer.problem
+                elif answer.ended:
+                    return
+                else:
+                    answer.news.clear()
+                    await answer.news.wait()
+        finally:
+            del self._exchanges[stream_id]
+            if not answer.ended and not self.closed:
+                self._cancel(stream_id)
+
     def close(self) -> None:
         """See `Connection.close`."""
         if not self.closed:
@@ -164,7 +205,10 @@ class PortableConnection:
 
     def _fail(self, stream_id: int, why: str) -> None:
         exchange = self._exchanges.get(stream_id)
-        if exchange is not None and not exchange.answer.done():
+        if isinstance(exchange, _Open):
+            exchange.problem = exchange.problem or self._failure(stream_id, why)
+            exchange.news.set()
+        elif exchange is not None and not exchange.answer.done():
             exchange.answer.set_exception(self._failure(stream_id, why))
 
     def _cancel(self, stream_id: int) -> None:
@@ -176,6 +220,9 @@ class PortableConnection:
 
     def _data(self, stream_id: int, data: bytes, fin: bool) -> None:
         exchange = self._exchanges.get(stream_id)
+        if isinstance(exchange, _Open):
+            self._more(stream_id, exchange, data, fin)
+            return
         if exchange is None or exchange.answer.done():
             return
         if len(exchange.parts) + len(data) > exchange.limit:
@@ -186,6 +233,16 @@ class PortableConnection:
             del self._exchanges[stream_id]
         else:
             exchange.parts += data
+
+    def _more(self, stream_id: int, answer: _Open, data: bytes, fin: bool) -> None:
+        if answer.problem is not None:
+            return
+        if len(answer.unread) + len(data) > MAX_UNREAD:
+            self._fail(stream_id, f"{MAX_UNREAD} bytes of the answer wait for their reader")
+            return
+        answer.unread += data
+        answer.ended = fin
+        answer.news.set()
 
     # Datagrams and timers
 
@@ -281,7 +338,8 @@ class PortableConnection:
     def _check_silence(self, since: float) -> None:
         self._silence = None
         self._readable()  # if it was this process that stood still, the answer is waiting here
-        if not self._exchanges or self._end is not None:
+        waiting = any(isinstance(exchange, _Exchange) for exchange in self._exchanges.values())
+        if not waiting or self._end is not None:
             return
         if self._heard < since:
             self._ended(f"the server has not been heard of for {SILENCE:g} s")
