@@ -59,6 +59,7 @@ def command(config: Path, note_files: Sequence[Path], key_file: Path | None, as_
             history=settings.identity.history,
             key=_key(settings, key_file, needed=bool(note_files)),
             witnessed=[(str(file), _read(file).decode(errors="replace")) for file in note_files],
+            size=settings.expect.min_size if settings.expect else 0,
         )
         report = asyncio.run(_verify(settings, expected))
     except (SettingsError, BlobError, EngineError, CannotVerify, KeyFault) as error:

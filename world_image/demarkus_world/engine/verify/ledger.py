@@ -47,11 +47,12 @@ class Retained:
 
 
 class _Document:
-    __slots__ = ("archived", "first", "predecessor", "versions")
+    __slots__ = ("archived", "first", "modified", "predecessor", "versions")
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.archived = False
+        self.modified = 0
         self.predecessor: str | None = None
         # All retained versions, packed: a store has millions.
         self.versions = bytearray()
@@ -149,13 +150,21 @@ class Ledger:
 
     def _check_content(self, entry: Entry, document: _Document | None) -> None:
         newest = document.newest if document else 0
-        if entry.version != newest + 1:
+        # What was imported may begin behind versions that its old store had pruned; it names the last of these.
+        begins = document is None and entry.version > 1 and entry.predecessor is not None
+        if not begins and entry.predecessor is not None:
+            raise Impossible("predecessor", f"names a version before version {entry.version} of {entry.path}")
+        if not begins and entry.version != newest + 1:
             before = f"version {newest}" if newest else "nothing"
             raise Impossible("version", f"writes version {entry.version} of {entry.path} after {before}")
         if document is not None and document.archived:
             raise Impossible("op", f"writes to {entry.path}, which was archived")
         if document is None:
             self._check_place(entry.path)
+        # Only of what was imported: everything else is of its entry's time, and these never go back.
+        modified = entry.modified
+        if modified is not None and not (document.modified if document else 0) <= modified <= entry.time:
+            raise Impossible("modified", f"says that version {entry.version} of {entry.path} is of {modified} ms")
         if entry.stored is None or entry.blob is None or entry.size is None:
             raise Impossible("stored", "records no bytes")
         if not 0 < entry.size <= limits.STORED_VERSION:
@@ -184,7 +193,9 @@ class Ledger:
             document = self._documents.get(entry.path)
             if document is None:
                 document = self._documents[entry.path] = _Document(entry.version)
+                document.predecessor = entry.predecessor
                 self._directories.update(_ancestors(entry.path))
+            document.modified = _modified(entry)
             nonce = entry.blob.removesuffix(".md")[-8:]
             document.versions += _VERSION.pack(
                 bytes.fromhex(entry.stored), bytes.fromhex(entry.body), _nonce(nonce), entry.size, entry.seq
@@ -205,6 +216,10 @@ def _check_prune(entry: Entry, document: _Document) -> None:
         raise Impossible("version", f"prunes {entry.path} up to version {entry.version} of {document.newest}")
     if document.stored(entry.version) != entry.stored:
         raise Impossible("stored", f"names another hash for version {entry.version} of {entry.path} than was recorded")
+
+
+def _modified(entry: Entry) -> int:
+    return entry.time if entry.modified is None else entry.modified
 
 
 def _doing(entry: Entry) -> str:

@@ -115,8 +115,11 @@ class _Verification:
         contents = Contents(self._blobs, replay.ledger, pause=self._pause)
         unchecked: list[str] = []
         if not foreign:
+            # Looked up before the log is read: what they know of has to be in it.
+            sweeps = [key async for key in self._blobs.list(keys.SWEEPS)]
             await replay.run()
             unchecked = sorted(replay.doubtful)
+            self._check_sweeps(sweeps, replay)
             await self._check_contents(replay, contents)
             self._check_size(replay)
             for source, note in witnessed:
@@ -182,6 +185,16 @@ class _Verification:
             pruned = not replay.ledger.retains(finding.path or "", finding.version or 0)
             if not (pruned and finding.fault is Fault.VERSION_MISSING):
                 self._findings.add(finding)
+
+    def _check_sweeps(self, found: Sequence[str], replay: Replay) -> None:
+        for key in found:
+            sequence = keys.sequence_of_sweep(key)
+            if sequence is not None and sequence > replay.sequence:
+                text = (
+                    f"the log ends with entry {replay.sequence}, though {key} is there, which entry {sequence} "
+                    "announced: the newest entries were dropped, or the store was put back to an earlier state"
+                )
+                self._find(Fault.LOG_SHORTER, key, text, entry=replay.sequence + 1)
 
     def _check_size(self, replay: Replay) -> None:
         if replay.sequence < self._expected.size:
