@@ -23,7 +23,11 @@ How it changes
     sweep.py          what nothing refers to really goes
 
 How it is read
-    log.py            replay, following other writers, the view's only writer
+    log.py            start, following other writers, the view's only writer
+    reader.py         the slots of a store in order, from bundles or one by one
+    bundles.py        copies of many slots in one object
+    checkpoints.py    what the log adds up to, copied into the store and signed
+    upkeep.py         when to bundle, to make a checkpoint, to unlink bundled slots
     versions.py       stored bytes: checked, cached
     chain.py          the check of a document's history
     parallel.py, retry.py   many calls at once; calls again

@@ -5,22 +5,33 @@ entries against the state) before any of it is taken in.
 """
 
 import asyncio
+import logging
 import sqlite3
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from demarkus_base.blobs.port import Blobs, Integrity, NotFound
-from demarkus_world.engine import keys, retry, slots
+from demarkus_world.engine import keys, slots
+from demarkus_world.engine.checkpoints import Checkpoints
 from demarkus_world.engine.entries import CONTENT, Entry, Op
-from demarkus_world.engine.parallel import PARALLEL, in_parallel
+from demarkus_world.engine.parallel import PARALLEL
 from demarkus_world.engine.proof import Tree
-from demarkus_world.engine.refusals import StoreDamaged
+from demarkus_world.engine.reader import Reader
+from demarkus_world.engine.refusals import StoreDamaged, ViewFailed
 from demarkus_world.engine.slots import NO_SLOT, Slot
 from demarkus_world.engine.versions import Versions
 from demarkus_world.view.apply import InvalidEntry, record_of
 from demarkus_world.view.catalog import describe
-from demarkus_world.view.local import LocalView
+from demarkus_world.view.local import LocalView, ViewUseless
 from demarkus_world.view.reads import Tip
 from mark_protocol.versions import StoredVersion
+
+WORTH_A_CHECKPOINT = 8192
+"""A checkpoint is read if it is at least so many entries ahead of what is known."""
+CONFIRMED_FOR = 12 * 3600 * 1000
+"""For so long (ms) after the log was last looked at, an absent next slot means that there is none."""
+
+logger = logging.getLogger(__name__)
 
 
 class Log:
@@ -30,16 +41,18 @@ class Log:
     """
 
     def __init__(
-        self, blobs: Blobs, versions: Versions, tree: Tree, view: LocalView, *, history: str, pause: retry.Pause
+        self, reader: Reader, versions: Versions, tree: Tree, view: LocalView, *, history: str, now: Callable[[], int]
     ) -> None:
         self.view = view
         self.tree = tree
         self.foreign = 0
         self.sweeps = 0
-        self._blobs = blobs
+        self.grew = asyncio.Event()
+        self._reader = reader
         self._versions = versions
         self._history = history
-        self._pause = pause
+        self._now = now
+        self._confirmed = 0
         self._tip_hash = NO_SLOT
         self._tip_time = 0
         self._damage: StoreDamaged | None = None
@@ -52,20 +65,60 @@ class Log:
         """The time of the newest entry, ms."""
         return self._tip_time
 
-    async def replay(self) -> None:
-        """Take in the whole log, then the metadata of the heads. Raises StoreDamaged, Unavailable."""
-        names = [name async for name in self._blobs.list(keys.LOG)]
-        for start in range(0, len(names), PARALLEL):
-            page = names[start : start + PARALLEL]
-            for name, data in zip(page, await in_parallel(self._read, page), strict=True):
-                first = keys.first_of(name)
-                if first is None:
-                    raise StoreDamaged(f"{name}: not the name of a slot")
-                if first != self.view.sequence + 1:
-                    raise StoreDamaged(f"{keys.slot(self.view.sequence + 1)}: missing, though {name} is there")
-                if data is None:
-                    raise StoreDamaged(f"{name}: listed, but not there")
-                self._take_in(self._decode(data), data, {})
+    async def start(self, checkpoints: Checkpoints | None) -> None:
+        """Take in the whole log, beginning with what is known of it already: the view, if it is one of this log, or
+        a checkpoint that is far ahead of it. Raises StoreDamaged, Unavailable.
+        """
+        if self.view.sequence and not await self._has(self.view.tip):
+            logger.error("the local view knows of entries that are not in the log: it is thrown away")
+            self.view.forget()
+        if checkpoints is not None:
+            await self._start_from_checkpoint(checkpoints)
+        tip = self.view.tip
+        self._tip_hash, self._tip_time = tip.slot, tip.time
+        self.tree.begin(tip.edge)
+        await self._catch_up()
+
+    async def _start_from_checkpoint(self, checkpoints: Checkpoints) -> None:
+        """Take over the newest checkpoint that is good, if it saves reading many entries."""
+        for sequence in await checkpoints.sequences():
+            if sequence - self.view.sequence < WORTH_A_CHECKPOINT:
+                return
+            manifest = await checkpoints.manifest(sequence)
+            if manifest is None:
+                continue
+            try:
+                if not await self._has(manifest.tip):
+                    raise StoreDamaged("it is not one of this log")
+                with TemporaryDirectory(dir=self.view.directory, prefix="checkpoint-") as folder:
+                    catalog = Path(folder) / "catalog.db"
+                    await checkpoints.fetch(manifest, catalog)
+                    self.view.adopt(catalog)
+                if self.view.tip == manifest.tip:
+                    return
+                raise StoreDamaged("its catalog is not the manifest's")
+            except (StoreDamaged, ViewUseless, sqlite3.Error) as error:
+                logger.warning("passing over the checkpoint at %d: %s", sequence, error)
+                self.view.forget()
+
+    async def _has(self, tip: Tip) -> bool:
+        """Whether the log has the slot that ends there."""
+        data = await self._reader.copied(tip.first)
+        return data is not None and slots.slot_hash(data) == tip.slot
+
+    async def _catch_up(self) -> None:
+        """Take in what is listed behind the tip, bundles first, then read the heads that this changed."""
+        async for page in self._reader.behind(self.view.sequence):
+            for count, found in enumerate(page):
+                following = self.view.sequence + 1
+                if found.first > following:
+                    raise StoreDamaged(f"{keys.slot(following)}: missing, though {found.key} is there")
+                if found.first == following:
+                    self.foreign += found.data != self._offered
+                    self._take_in(self._decode(found.data, found.key), found.data, {})
+                if count % PARALLEL == 0:
+                    await asyncio.sleep(0)
+        self._confirmed = self._now()
         await self._read_heads()
 
     async def _read_heads(self) -> None:
@@ -94,15 +147,11 @@ class Log:
 
     async def entries_from(self, sequence: int) -> AsyncIterator[Sequence[Entry]]:
         """Read again what was taken in before, from that entry on. Raises StoreDamaged, Unavailable."""
-        names = [name async for name in self._blobs.list(keys.LOG, keys.slot(max(sequence - slots.ENTRIES, 0)))]
-        for start in range(0, len(names), PARALLEL):
-            page = names[start : start + PARALLEL]
-            for name, data in zip(page, await in_parallel(self._read, page), strict=True):
-                if data is None:
-                    raise StoreDamaged(f"{name}: listed, but not there")
-                found = slots.read(data, key=name)
-                if found.last >= sequence:
-                    yield [entry for entry in found.entries if entry.seq >= sequence]
+        async for page in self._reader.behind(max(sequence - slots.ENTRIES, 0)):
+            for found in page:
+                slot = slots.read(found.data, key=found.key)
+                if slot.last >= sequence:
+                    yield [entry for entry in slot.entries if entry.seq >= sequence]
 
     def next_slot(self, writer: str, entries: Sequence[Entry]) -> Slot:
         """The slot that would follow the tip. Raises StoreDamaged when the tip can't be followed."""
@@ -122,7 +171,7 @@ class Log:
 
     async def holds(self, key: str, data: bytes) -> bool | None:
         """Whether the slot of that name has these bytes; None if there is none. Raises StoreDamaged, Unavailable."""
-        found = await self._read(key)
+        found = await self._reader.object(key)
         return None if found is None else found == data
 
     def landed(self, slot: Slot, data: bytes, read: Mapping[str, StoredVersion]) -> None:
@@ -131,10 +180,10 @@ class Log:
             self._take_in(slot, data, read)
 
     async def _follow(self) -> None:
-        while (data := await self._read(keys.slot(first := self.view.sequence + 1))) is not None:
+        while (data := await self._reader.slot(first := self.view.sequence + 1)) is not None:
             if self.view.sequence + 1 != first:
                 continue  # our own committer took that slot in while the answer was on its way
-            slot = self._decode(data)
+            slot = self._decode(data, keys.slot(first))
             newest = {entry.path: record_of(entry) for entry in slot.entries if entry.op in CONTENT}
             read = await self._versions.read(newest.values())
             # Our own committer may have taken the same slot in while the blobs were read.
@@ -142,14 +191,17 @@ class Log:
                 if data != self._offered:
                     self.foreign += 1
                 self._take_in(slot, data, read)
+        # Nothing under the next name is the end of the log only for who has followed it all the time.
+        if self._now() - self._confirmed >= CONFIRMED_FOR:
+            await self._catch_up()
+        self._confirmed = self._now()
 
-    def _decode(self, data: bytes) -> Slot:
-        first = self.view.sequence + 1
+    def _decode(self, data: bytes, key: str) -> Slot:
         return slots.decode(
             data,
-            key=keys.slot(first),
+            key=key,
             history=self._history,
-            first=first,
+            first=self.view.sequence + 1,
             prev=self._tip_hash,
             time=self._tip_time,
         )
@@ -163,12 +215,16 @@ class Log:
                 self.view.move_tip(
                     Tip(sequence=slot.last, first=slot.first, slot=tip_hash, time=tip_time, edge=self.tree.edge)
                 )
-        except (InvalidEntry, sqlite3.Error) as error:
-            # Nothing may be built on a log that has such an entry, nor on a view that lacks one.
-            what = keys.slot(slot.first) if isinstance(error, InvalidEntry) else "the local view can't take it in"
-            self._damage = StoreDamaged(f"{what}: {error}")
+        except InvalidEntry as error:
+            # Nothing may be built on a log that has such an entry ...
+            self._damage = StoreDamaged(f"{keys.slot(slot.first)}: {error}")
+            raise self._damage from error
+        except sqlite3.Error as error:
+            # ... nor on a view that lacks one.
+            self._damage = ViewFailed(f"the local view can't take in {keys.slot(slot.first)}: {error}")
             raise self._damage from error
         self._tip_hash, self._tip_time = tip_hash, tip_time
+        self.grew.set()
         self.sweeps += sum(entry.op is Op.SWEEP for entry in slot.entries)
 
     def _apply(self, slot: Slot, read: Mapping[str, StoredVersion]) -> None:
@@ -178,11 +234,3 @@ class Log:
                 self.view.apply(entry, describe(entry.path, version) if version else None)
             except InvalidEntry as error:
                 raise InvalidEntry(f"entry {entry.seq}: {error}") from error
-
-    async def _read(self, key: str) -> bytes | None:
-        try:
-            return await retry.read(lambda: self._blobs.get(key), pause=self._pause)
-        except NotFound:
-            return None
-        except Integrity as error:
-            raise StoreDamaged(str(error)) from error

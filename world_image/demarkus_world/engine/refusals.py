@@ -120,6 +120,10 @@ class StoreLost(EngineError):
     """The store that has to be there is not, or lacks entries that are known to have been there; nothing was made."""
 
 
+class ViewFailed(StoreDamaged):
+    """What this process keeps of the log can't be written; the store is fine, the process must start anew."""
+
+
 class StoreForeign(EngineError):
     """The store is not the one this world is configured for; it was not touched."""
 

@@ -173,14 +173,10 @@ class LocalView(Reads):
         file = None if self._directory is None else self._directory / CATALOG
         if file is not None and file.exists():
             try:
-                self._rows = _connect(file)
-                self._check()
-                if not self._boot or self._one("SELECT boot FROM origin") != (self._boot,):
-                    raise ViewUseless("it is from before the machine started")
+                self._reopen(file)
                 return
             except (sqlite3.Error, ViewUseless) as error:
                 logger.info("the local view is made anew: %s", error)
-                self._rows.close()
                 self._remove()
         self._rows = _connect(file)
         self._rows.executescript(f"BEGIN; {files(__package__).joinpath('schema.sql').read_text()}; COMMIT;")
@@ -191,6 +187,16 @@ class LocalView(Reads):
             )
             apply.begin_empty(self._rows)
         self._sequence = 0
+
+    def _reopen(self, file: Path) -> None:
+        self._rows = _connect(file)
+        try:
+            self._check()
+            if not self._boot or self._one("SELECT boot FROM origin") != (self._boot,):
+                raise ViewUseless("it is from before the machine started")
+        except BaseException:
+            self._rows.close()
+            raise
 
     def _check(self) -> None:
         if self._one("PRAGMA user_version") != (SCHEMA,):
@@ -214,11 +220,24 @@ class LocalView(Reads):
             self._lock = None
 
 
+def tip_of(catalog: Path) -> Tip:
+    """How far the copy of a catalog goes."""
+    rows = sqlite3.connect(catalog)
+    try:
+        return Reads(rows).tip
+    finally:
+        rows.close()
+
+
 def _connect(file: Path | None) -> sqlite3.Connection:
     rows = sqlite3.connect(":memory:" if file is None else file, isolation_level=None)
-    rows.execute("PRAGMA journal_mode = WAL")
-    rows.execute("PRAGMA synchronous = OFF")
-    rows.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    try:
+        rows.execute("PRAGMA journal_mode = WAL")
+        rows.execute("PRAGMA synchronous = OFF")
+        rows.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    except sqlite3.Error:
+        rows.close()
+        raise
     return rows
 
 
