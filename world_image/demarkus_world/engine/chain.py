@@ -14,14 +14,17 @@ from demarkus_world.engine.refusals import StoreDamaged
 from demarkus_world.engine.versions import Versions
 from mark_protocol.versions import VersionError, check_header, parse_version
 
+NEWEST = 64
+"""So many are read with every check; the scrub goes through the others."""
+
 
 async def check(records: Sequence[VersionRecord], predecessor: str | None, versions: Versions) -> ChainReport:
-    """Read every retained version anew and check it. `predecessor` is the hash of the version before the first.
+    """Read the newest versions anew and check them. `predecessor` is the hash of the version before the first.
 
     Raises Unavailable when the store can't be read; a fault of the history is the report's.
     """
     first = records[0].version
-    for start in range(0, len(records), PARALLEL):
+    for start in range(max(0, len(records) - NEWEST), len(records), PARALLEL):
         page = records[start : start + PARALLEL]
         links = [records[start - 1].etag if start else predecessor, *(record.etag for record in page[:-1])]
         try:
@@ -38,13 +41,14 @@ async def check(records: Sequence[VersionRecord], predecessor: str | None, versi
 
 def _first_fault(records: Sequence[VersionRecord], links: Sequence[str | None], found: Sequence[bytes]) -> str | None:
     for record, link, data in zip(records, links, found, strict=True):
-        fault = _fault(record, link, data)
+        fault = fault_of(record, link, data)
         if fault is not None:
             return f"{record.path} version {record.version} ({record.blob}): {fault}"
     return None
 
 
-def _fault(record: VersionRecord, link: str | None, data: bytes) -> str | None:
+def fault_of(record: VersionRecord, link: str | None, data: bytes) -> str | None:
+    """What is wrong with the bytes of a version that follows the one with the hash `link`; None if nothing is."""
     if hashlib.sha256(data).hexdigest() != record.etag or len(data) != record.size:
         return "its bytes are not those the log recorded"
     try:

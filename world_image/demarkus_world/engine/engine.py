@@ -1,15 +1,12 @@
 """The interface the verbs see: open a store, look at its state, read versions, write, check a history."""
 
 import asyncio
-import logging
-import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from demarkus_base.blobs.port import BlobError, Blobs
 from demarkus_world.engine import chain, identity, retry
-from demarkus_world.engine.checkpoints import Checkpoints
 from demarkus_world.engine.committer import Committer
 from demarkus_world.engine.log import Log
 from demarkus_world.engine.model import (
@@ -30,7 +27,6 @@ from demarkus_world.engine.model import (
 from demarkus_world.engine.nodes import NodeTable
 from demarkus_world.engine.notes import WorldKey, origin
 from demarkus_world.engine.proof import Tree
-from demarkus_world.engine.reader import Reader
 from demarkus_world.engine.refusals import (
     ContentTooLarge,
     DocumentArchived,
@@ -50,14 +46,13 @@ from demarkus_world.engine.refusals import (
     Unavailable,
     VersionConflict,
     VersionRefused,
-    ViewFailed,
     WriteRefused,
 )
 from demarkus_world.engine.rules import Rules
+from demarkus_world.engine.scrub import Scrubbed
 from demarkus_world.engine.space import Reserve, Space
-from demarkus_world.engine.upkeep import Upkeep
 from demarkus_world.engine.versions import Versions
-from demarkus_world.view.local import LocalView, ViewLocked, boot_id
+from demarkus_world.view.local import LocalView, boot_id
 from mark_protocol.paths import unstorable
 
 __all__ = [
@@ -100,8 +95,6 @@ __all__ = [
 
 WRITE_TIMEOUT = 10.0
 NODES = "nodes.db"
-
-logger = logging.getLogger(__name__)
 CATALOG_LAG_MS = 1000
 
 
@@ -126,7 +119,6 @@ class Engine:
         log: Log,
         versions: Versions,
         committer: Committer,
-        upkeep: Upkeep,
         space: Space,
         exclusive: bool,
         compatible: bool,
@@ -143,12 +135,10 @@ class Engine:
         self._now = now
         # When this process last asked the store what others wrote, and knew the answer.
         self._confirmed = now()
+        self.scrubbed = Scrubbed()
         self._key = key
         self._running = asyncio.create_task(committer.run(), name="committer")
-        self._behind = (
-            asyncio.create_task(log.tree.follow(log.entries_from), name="tree"),
-            asyncio.create_task(upkeep.run(), name="upkeep"),
-        )
+        self._proving = asyncio.create_task(log.tree.follow(log.entries_from), name="tree")
 
     @classmethod
     async def open(
@@ -179,38 +169,16 @@ class Engine:
         try:
             found = await identity.establish(blobs, configured, pause=pause, expected=expected)
             versions = Versions(blobs, pause=pause)
-            reader = Reader(blobs, history=found.history, pause=pause)
-            checkpoints = Checkpoints(blobs, found, key, random=random, pause=pause) if key else None
-
-            async def started(folder: Path | None) -> Log:
-                local = LocalView(folder, found, boot=boot_id())
-                try:
-                    tree = Tree(NodeTable(folder / NODES if folder else None, log=origin(found)))
-                    log = Log(reader, versions, tree, local, history=found.history, now=now)
-                    await log.start(checkpoints)
-                except BaseException:
-                    local.close()
-                    raise
-                return log
-
+            local = LocalView(view, found, boot=boot_id())
             try:
-                log = await started(view)
-            except (ViewFailed, ViewLocked, OSError, sqlite3.Error) as error:
-                if view is None:
-                    raise
-                logger.warning("the folder for the view can't be used, it is kept in memory instead: %s", error)
-                log = await started(None)
+                tree = Tree(NodeTable(view / NODES if view else None, log=origin(found)))
+                log = Log(blobs, versions, tree, local, history=found.history, pause=pause)
+                await log.replay()
+            except BaseException:
+                local.close()
+                raise
         except BlobError as error:
             raise Unavailable(f"the store can't be read: {error}") from error
-        upkeep = Upkeep(
-            blobs=blobs,
-            log=log,
-            reader=reader,
-            checkpoints=checkpoints,
-            history=found.history,
-            now=now,
-            random=random,
-        )
         space = Space(reserve)
         committer = Committer(
             blobs=blobs, log=log, versions=versions, now=now, random=random, pause=pause, rules=rules, space=space
@@ -226,7 +194,6 @@ class Engine:
             log=log,
             versions=versions,
             committer=committer,
-            upkeep=upkeep,
             space=space,
             exclusive=blobs.exclusive,
             compatible=compatible,
@@ -282,20 +249,32 @@ class Engine:
         self._versions.forget(blob)
 
     async def check_chain(self, path: str) -> ChainReport:
-        """Check every retained version of a document. Raises DocumentMissing, Unavailable."""
+        """Check the newest versions of a document, and what the scrub found of the others.
+
+        Raises DocumentMissing, Unavailable.
+        """
         records = self._log.view.versions(path)
         if not records:
             raise DocumentMissing(path)
         report = await chain.check(records, self._log.view.predecessor(path), self._versions)
+        if report.valid and (damage := self.scrubbed.of(path)) is not None:
+            report = replace(report, state="broken", fault=damage.text)
         if not report.valid and tuple(self._log.view.versions(path)) != tuple(records):
             # What was pruned meanwhile may be gone already.
             return await self.check_chain(path)
         return report
 
-    async def digest(self) -> str:
-        """One hash over what the log adds up to here: equal for all who have the same log, however they came by it."""
-        local = self._log.view
-        return local.digest() if local.directory is None else await asyncio.to_thread(local.digest)
+    async def recheck(self, record: VersionRecord, before: str | None) -> str | None:
+        """What is wrong with a version that follows the one with that hash, read anew; None if nothing is.
+
+        Raises Unavailable.
+        """
+        try:
+            data = await self._versions.fetch(record)
+        except StoreDamaged as error:
+            return str(error)
+        fault = await asyncio.to_thread(chain.fault_of, record, before, data)
+        return None if fault is None else f"{record.path} version {record.version} ({record.blob}): {fault}"
 
     async def note(self) -> str:
         """The signed note of every commit that ended before this call.
@@ -344,8 +323,7 @@ class Engine:
     async def close(self) -> None:
         """Answer the writes in line, then stop. If this is cancelled they are answered at once, as well as possible."""
         self._committer.close()
-        for task in self._behind:
-            task.cancel()
+        self._proving.cancel()
         try:
             await asyncio.shield(self._running)
         except asyncio.CancelledError:
@@ -353,6 +331,6 @@ class Engine:
             await asyncio.wait({self._running})
             raise
         finally:
-            await asyncio.wait(self._behind)
+            await asyncio.wait({self._proving})
             self._log.tree.close()
             self._log.view.close()

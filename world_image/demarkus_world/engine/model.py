@@ -100,6 +100,10 @@ class View(Protocol):
         """All retained versions, ascending; empty when there is no such document."""
         ...
 
+    def predecessor(self, path: str) -> str | None:
+        """The hash of the version before the oldest retained one, if there was one."""
+        ...
+
     def is_directory(self, path: str) -> bool:
         """Whether a document in any state lies below; the root always is one."""
         ...

@@ -1,0 +1,146 @@
+"""The scrub: every retained version is read again and compared with the log, slowly, for as long as the world runs.
+
+Reads find damage only where somebody reads. A pass goes through the documents in the order of their paths, at most
+READS versions and BYTES bytes a second, and at most once a day. `verified_through` is the entry up to which every
+version that was retained when the last pass began was right.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from types import MappingProxyType
+
+from demarkus_world.engine.model import VersionRecord, View
+from demarkus_world.engine.refusals import EngineError
+
+READS = 20.0
+BYTES = 1024 * 1024.0
+EVERY = 24 * 3600.0
+AGAIN = 60.0
+"""Seconds until a store that could not be read is asked again."""
+FINDINGS = 1000
+PAGE = 256
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A retained version that is not what the log says."""
+
+    path: str
+    version: int
+    entry: int
+    blob: str
+    text: str
+
+
+@dataclass(slots=True)
+class Scrubbed:
+    """What scrubs found so far. `versions` counts what was read; `damage` is by blob."""
+
+    verified_through: int = 0
+    passes: int = 0
+    versions: int = 0
+    damage: Mapping[str, Damage] = field(default_factory=lambda: MappingProxyType({}))
+
+    def of(self, path: str) -> Damage | None:
+        """The first damage known of a document's versions."""
+        return next((found for found in self.damage.values() if found.path == path), None)
+
+
+Recheck = Callable[[VersionRecord, str | None], Awaitable[str | None]]
+"""What is wrong with a version behind the one with that hash, read past every cache; raises EngineError."""
+
+
+class Scrub:
+    """Reads again and again into `scrubbed`. `run` is its task."""
+
+    def __init__(
+        self,
+        *,
+        view: Callable[[], Awaitable[View]],
+        recheck: Recheck,
+        scrubbed: Scrubbed,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float],
+    ) -> None:
+        self._view = view
+        self._recheck = recheck
+        self._scrubbed = scrubbed
+        self._pause = pause
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Make pass after pass, for ever. The owner cancels it."""
+        while True:
+            began = self._clock()
+            try:
+                await self.once()
+            except EngineError as error:
+                logger.warning("the scrub can't read the store, trying again: %s", error)
+                await self._pause(AGAIN)
+                continue
+            await self._pause(max(EVERY - (self._clock() - began), AGAIN))
+
+    async def once(self) -> None:
+        """One pass. Raises EngineError when the state of the world can't be had."""
+        view = await self._view()
+        through = view.sequence
+        found: dict[str, Damage] = {}
+        walk = _documents(view)
+        while paths := list(islice(walk, PAGE)):
+            for path in paths:
+                await self._check(path, view, through, found)
+        first = min((damage.entry for damage in found.values()), default=through + 1)
+        self._scrubbed.damage = MappingProxyType(found)
+        self._scrubbed.verified_through = first - 1
+        self._scrubbed.passes += 1
+
+    async def _check(self, path: str, view: View, through: int, found: dict[str, Damage]) -> None:
+        versions = view.versions(path)
+        before = view.predecessor(path)
+        for record in versions:
+            if record.sequence > through:
+                return
+            fault = await self._fault(record, before)
+            self._scrubbed.versions += 1
+            before = record.etag
+            # What was pruned while it was read may be gone.
+            if fault is not None and view.version(path, record.version) == record:
+                self._tell(Damage(path, record.version, record.sequence, record.blob, fault), found)
+            await self._pause(max(1 / READS, record.size / BYTES))
+
+    async def _fault(self, record: VersionRecord, before: str | None) -> str | None:
+        while True:
+            try:
+                return await self._recheck(record, before)
+            except EngineError as error:
+                logger.warning("the scrub can't read %s, trying again: %s", record.blob, error)
+            await self._pause(AGAIN)
+
+    def _tell(self, damage: Damage, found: dict[str, Damage]) -> None:
+        if damage.blob not in self._scrubbed.damage:
+            logger.error("scrub: %s", damage.text, extra={"fields": {"path": damage.path, "version": damage.version}})
+        if len(found) < FINDINGS:
+            found[damage.blob] = damage
+            # At once, not only at the end of a pass that may take hours.
+            self._scrubbed.damage = MappingProxyType({**self._scrubbed.damage, damage.blob: damage})
+
+
+def _documents(view: View) -> Iterator[str]:
+    """The paths of all documents. What is asked for later sees what changed meanwhile, and goes on behind it."""
+    stack: list[tuple[str, str]] = [("", "")]
+    while stack:
+        base, after = stack.pop()
+        child = next(iter(view.children(base or "/", after=after)), None)
+        if child is None:
+            continue
+        stack.append((base, child.name))
+        path = f"{base}/{child.name}"
+        if child.head is not None:
+            yield path
+        else:
+            stack.append((path, ""))
