@@ -1,12 +1,15 @@
 """The interface the verbs see: open a store, look at its state, read versions, write, check a history."""
 
 import asyncio
+import logging
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from demarkus_base.blobs.port import BlobError, Blobs
 from demarkus_world.engine import chain, identity, retry
+from demarkus_world.engine.checkpoints import Checkpoints
 from demarkus_world.engine.committer import Committer
 from demarkus_world.engine.log import Log
 from demarkus_world.engine.model import (
@@ -27,6 +30,7 @@ from demarkus_world.engine.model import (
 from demarkus_world.engine.nodes import NodeTable
 from demarkus_world.engine.notes import WorldKey, origin
 from demarkus_world.engine.proof import Tree
+from demarkus_world.engine.reader import Reader
 from demarkus_world.engine.refusals import (
     ContentTooLarge,
     DocumentArchived,
@@ -46,13 +50,15 @@ from demarkus_world.engine.refusals import (
     Unavailable,
     VersionConflict,
     VersionRefused,
+    ViewFailed,
     WriteRefused,
 )
 from demarkus_world.engine.rules import Rules
 from demarkus_world.engine.scrub import Scrubbed
 from demarkus_world.engine.space import Reserve, Space
+from demarkus_world.engine.upkeep import Upkeep
 from demarkus_world.engine.versions import Versions
-from demarkus_world.view.local import LocalView, boot_id
+from demarkus_world.view.local import LocalView, ViewLocked, boot_id
 from mark_protocol.paths import unstorable
 
 __all__ = [
@@ -95,6 +101,8 @@ __all__ = [
 
 WRITE_TIMEOUT = 10.0
 NODES = "nodes.db"
+
+logger = logging.getLogger(__name__)
 CATALOG_LAG_MS = 1000
 
 
@@ -119,6 +127,7 @@ class Engine:
         log: Log,
         versions: Versions,
         committer: Committer,
+        upkeep: Upkeep,
         space: Space,
         exclusive: bool,
         compatible: bool,
@@ -138,7 +147,10 @@ class Engine:
         self.scrubbed = Scrubbed()
         self._key = key
         self._running = asyncio.create_task(committer.run(), name="committer")
-        self._proving = asyncio.create_task(log.tree.follow(log.entries_from), name="tree")
+        self._behind = (
+            asyncio.create_task(log.tree.follow(log.entries_from), name="tree"),
+            asyncio.create_task(upkeep.run(), name="upkeep"),
+        )
 
     @classmethod
     async def open(
@@ -169,16 +181,38 @@ class Engine:
         try:
             found = await identity.establish(blobs, configured, pause=pause, expected=expected)
             versions = Versions(blobs, pause=pause)
-            local = LocalView(view, found, boot=boot_id())
+            reader = Reader(blobs, history=found.history, pause=pause)
+            checkpoints = Checkpoints(blobs, found, key, random=random, pause=pause) if key else None
+
+            async def started(folder: Path | None) -> Log:
+                local = LocalView(folder, found, boot=boot_id())
+                try:
+                    tree = Tree(NodeTable(folder / NODES if folder else None, log=origin(found)))
+                    log = Log(reader, versions, tree, local, history=found.history, now=now)
+                    await log.start(checkpoints)
+                except BaseException:
+                    local.close()
+                    raise
+                return log
+
             try:
-                tree = Tree(NodeTable(view / NODES if view else None, log=origin(found)))
-                log = Log(blobs, versions, tree, local, history=found.history, pause=pause)
-                await log.replay()
-            except BaseException:
-                local.close()
-                raise
+                log = await started(view)
+            except (ViewFailed, ViewLocked, OSError, sqlite3.Error) as error:
+                if view is None:
+                    raise
+                logger.warning("the folder for the view can't be used, it is kept in memory instead: %s", error)
+                log = await started(None)
         except BlobError as error:
             raise Unavailable(f"the store can't be read: {error}") from error
+        upkeep = Upkeep(
+            blobs=blobs,
+            log=log,
+            reader=reader,
+            checkpoints=checkpoints,
+            history=found.history,
+            now=now,
+            random=random,
+        )
         space = Space(reserve)
         committer = Committer(
             blobs=blobs, log=log, versions=versions, now=now, random=random, pause=pause, rules=rules, space=space
@@ -194,6 +228,7 @@ class Engine:
             log=log,
             versions=versions,
             committer=committer,
+            upkeep=upkeep,
             space=space,
             exclusive=blobs.exclusive,
             compatible=compatible,
@@ -264,6 +299,11 @@ class Engine:
             return await self.check_chain(path)
         return report
 
+    async def digest(self) -> str:
+        """One hash over what the log adds up to here: equal for all who have the same log, however they came by it."""
+        local = self._log.view
+        return local.digest() if local.directory is None else await asyncio.to_thread(local.digest)
+
     async def recheck(self, record: VersionRecord, before: str | None) -> str | None:
         """What is wrong with a version that follows the one with that hash, read anew; None if nothing is.
 
@@ -323,7 +363,8 @@ class Engine:
     async def close(self) -> None:
         """Answer the writes in line, then stop. If this is cancelled they are answered at once, as well as possible."""
         self._committer.close()
-        self._proving.cancel()
+        for task in self._behind:
+            task.cancel()
         try:
             await asyncio.shield(self._running)
         except asyncio.CancelledError:
@@ -331,6 +372,6 @@ class Engine:
             await asyncio.wait({self._running})
             raise
         finally:
-            await asyncio.wait({self._proving})
+            await asyncio.wait(self._behind)
             self._log.tree.close()
             self._log.view.close()
