@@ -88,9 +88,8 @@ class Client:
             request["keep"] = self.chance.randint(1, 5)
         self._note({**request, "called": time.monotonic_ns()})
         answer = await self._ask(request)
-        self._note(
-            {"name": request["name"], **answer, "ended": time.monotonic_ns()} if answer else {**request, "op": word}
-        )
+        if answer is not None:
+            self._note({"name": request["name"], **answer, "ended": time.monotonic_ns()})
 
     async def _known(self, path: str) -> tuple[int, int] | None:
         """Version and size of a document, perhaps a moment old."""

@@ -111,3 +111,29 @@ async def test_slow_reads_are_hedged_and_counted(bucket_world: Any, stand_in: St
     assert (await world.request("FETCH", "/tea.md")).status == "ok"
     assert metric(world, 'demarkus_world_store_hedged_reads_total{result="sent"}') == 1
     assert metric(world, 'demarkus_world_store_hedged_reads_total{result="won"}') == 1
+
+
+@pytest.mark.parametrize("prefix", ["tea/docs/", "tea/log/"])
+async def test_a_throttled_bucket_costs_time_and_no_write(bucket_world: Any, stand_in: StandIn, prefix: str) -> None:
+    """What was said not to be done is not there when the bucket takes calls again, what was left open may be."""
+    world = bucket_world(limits={"requestTimeout": "1s"})
+    await world.request("PUBLISH", "/before.md", b"# Before\n", auth="admin")
+    told: dict[str, str] = {}
+    stand_in.fail(Fault(kind="refuse", calls=("insert",), prefix=prefix, status=429))
+    for number in range(3):
+        path = f"/during-{number}.md"
+        response = await world.request("PUBLISH", path, b"# During\n", auth="admin")
+        assert response.status == "server-error"
+        told[path] = response.body.decode()
+        assert world.health()["ready"]
+        assert (await world.request("FETCH", "/before.md")).status == "ok", "reading goes on"
+    stand_in.fail()
+    for _ in range(10):  # the next try of what is left open may be some seconds away
+        written = await world.request("PUBLISH", "/after.md", b"# After\n", auth="admin")
+        if written.status != "server-error":
+            break
+    assert written.status in ("created", "ok"), "and writing goes on again"
+    for path, text in told.items():
+        there = (await world.request("FETCH", path)).status == "ok"
+        assert there == ("unknown" in text), f"{path}: {text}"
+    assert metric(world, 'demarkus_world_store_calls_total{call="create",outcome="throttled"}') > 0
