@@ -168,7 +168,7 @@ class DirectoryBlobs:
             if not stat.S_ISREG(found.st_mode) or found.st_size > OBJECT_LIMIT:
                 raise Integrity(f"{path} is not a file of at most {OBJECT_LIMIT} bytes")
             with open(file, "rb", closefd=False) as source:
-                data = source.read(OBJECT_LIMIT + 1)
+                data = source.read(found.st_size + 1)
         finally:
             os.close(file)
         if len(data) != found.st_size:

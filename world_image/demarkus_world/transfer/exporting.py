@@ -83,7 +83,6 @@ class Export:
         except OSError as error:
             self._report.refuse(path, f"it can't be written: {error.strerror}")
         else:
-            self._report.documents += added > 0
             self._report.present += added == 0
             self._report.archived += head.archived and added > 0
         finally:
@@ -97,8 +96,7 @@ class Export:
             await asyncio.to_thread(self._compare, (*inside, name), data)
             return False
         await asyncio.to_thread(self._write, inside, name, data, record.modified)
-        self._report.versions += 1
-        self._report.octets += len(data)
+        self._report.add_version(record.path, len(data))
         return True
 
     async def _state(self, head: Head, inside: Parts, present: frozenset[str]) -> None:

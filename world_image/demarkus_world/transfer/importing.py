@@ -31,7 +31,8 @@ DOCUMENTS = 64
 BATCH = 32
 BATCH_BYTES = 4 * 1024 * 1024
 BYTES = 32 * 1024 * 1024
-"""Bytes of versions that wait for the log at once; the engine takes 64 MiB."""
+WAITING = 512
+"""Bytes and number of versions that wait for the log at once; the engine takes 64 MiB and 1024."""
 TIMEOUT = 120.0
 TRIES = 6
 
@@ -133,10 +134,9 @@ class Import:
                 await self._set_archived(path, archived=True)
                 self._report.archived += 1
             return
-        begun = False
         newest = planned.adopt[-1]
         for batch in _batches(planned.adopt):
-            async with self._room.for_bytes(sum(version.size for version in batch)):
+            async with self._room.taken(sum(max(version.size, BYTES // WAITING) for version in batch)):
                 data = [await history.read(version.number) for version in batch]
                 changes = [
                     Adopt(
@@ -152,11 +152,7 @@ class Import:
                 results = await self._engine.write_all(changes, timeout=TIMEOUT)
             for stored, result in zip(data, results, strict=True):
                 if isinstance(result, Written) and result.outcome == "created":
-                    self._report.versions += 1
-                    self._report.octets += len(stored)
-                    if not begun:
-                        begun = True
-                        self._report.documents += 1
+                    self._report.add_version(path, len(stored))
             _or_raise(results)
         self._report.archived += planned.archived is True
 
@@ -166,7 +162,7 @@ class Import:
 
 
 class _Room:
-    """Bytes that may be under way at once; a batch that is larger alone goes when nothing else does."""
+    """What may be under way at once; a batch that is larger alone goes when nothing else does."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -174,7 +170,7 @@ class _Room:
         self._changed = asyncio.Condition()
 
     @asynccontextmanager
-    async def for_bytes(self, count: int) -> AsyncIterator[None]:
+    async def taken(self, count: int) -> AsyncIterator[None]:
         async with self._changed:
             await self._changed.wait_for(lambda: self._used == 0 or self._used + count <= self._size)
             self._used += count

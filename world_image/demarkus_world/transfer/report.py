@@ -32,7 +32,6 @@ class Refusal:
 class Report:
     """Filled while a transfer runs. `present` counts documents that needed nothing, `ignored` files of no document."""
 
-    documents: int = 0
     versions: int = 0
     octets: int = 0
     archived: int = 0
@@ -43,6 +42,18 @@ class Report:
     refused: int = 0
     notes: list[str] = field(default_factory=list)
     _told: set[object] = field(default_factory=set)
+    _changed: set[int] = field(default_factory=set)
+
+    @property
+    def documents(self) -> int:
+        """How many documents got versions."""
+        return len(self._changed)
+
+    def add_version(self, path: str, octets: int) -> None:
+        """Count a version that was added to a document."""
+        self._changed.add(hash(path))
+        self.versions += 1
+        self.octets += octets
 
     def refuse(self, path: str, reason: str, versions: tuple[int, int] | None = None) -> None:
         """List something that does not come over."""

@@ -82,11 +82,11 @@ class Rooted:
             if found.st_size > limit:
                 raise NotRegular(f"it has {found.st_size} bytes, at most {limit} are allowed")
             with open(file, "rb", closefd=False) as source:
-                data = source.read(limit + 1)
+                data = source.read(found.st_size + 1)
         finally:
             os.close(file)
-        if len(data) > limit:
-            raise NotRegular(f"it has more than {limit} bytes")
+        if len(data) != found.st_size:
+            raise NotRegular("it changed while it was read")
         return File(data, max(found.st_mtime_ns // 1_000_000, 0))
 
     def link(self, parts: Parts) -> str:
