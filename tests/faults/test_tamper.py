@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.tlog.tree import Edge
-from demarkus_world.engine import canonical, identity, keys, slots
+from demarkus_world.engine import bundles, canonical, identity, keys, slots
+from demarkus_world.engine.checkpoints import Checkpoints
 from demarkus_world.engine.engine import Engine, Identity, Write
 from demarkus_world.engine.notes import WorldKey
 from demarkus_world.engine.verify.verify import Expected, Report, verify
@@ -58,6 +59,7 @@ class Store:
     notes: list[str]
     history: str = OURS.history
     size: int = 0
+    checkpoint: dict[str, bytes] = field(default_factory=dict)
     witnessed: list[str] = field(default_factory=list)
 
     async def report(self) -> Report:
@@ -81,6 +83,27 @@ class Store:
     def slot(self, first: int) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.objects[keys.slot(first)])
         return found
+
+    # What worlds put beside the log.
+
+    def bundle(self, first: int, last: int) -> str:
+        """Copy slots into a bundle; its key."""
+        starts = sorted(start for key in self.objects if (start := keys.first_of(key)) and first <= start <= last)
+        bundle, data = bundles.encode(OURS.history, [self.objects[keys.slot(start)] for start in starts])
+        self.put(bundle.key, data)
+        return bundle.key
+
+    def edit_bundle(self, key: str, slot: int, **entry: Any) -> None:
+        """Change the first entry of a slot in a bundle."""
+        value = json.loads(self.objects[key])
+        value["slots"][slot]["entries"][0].update(entry)
+        self.put(key, canonical.encode(value))
+
+    def take_checkpoint(self) -> str:
+        """Put the checkpoint there that the world made of the newest entry; the key of its manifest."""
+        self.objects |= self.checkpoint
+        [key] = [key for key in self.checkpoint if key.endswith(keys.MANIFEST)]
+        return key
 
     # Altering.
 
@@ -159,9 +182,11 @@ async def filled(whose: Identity = OURS, key: WorldKey = KEY, seed: str = "store
     await write("publish", "/deep/c.md", b"deep\n")
     await write("archive", "/b.md")
     await write("unarchive", "/b.md")
-    await engine.close()
     objects = {key: await blobs.get(key) async for key in blobs.list("")}
-    return Store(objects, notes)
+    await Checkpoints(blobs, whose, key, random=Repeated(seed), pause=no_pause).write(engine._log.view)
+    checkpoint = {key: await blobs.get(key) async for key in blobs.list(keys.CHECKPOINTS)}
+    await engine.close()
+    return Store(objects, notes, checkpoint=checkpoint)
 
 
 Alter = Callable[[Store], Awaitable[None] | None]
@@ -565,6 +590,121 @@ async def rolled_back_and_gone_on_differently(store: Store) -> None:
     }
 
 
+# Bundles.
+
+BUNDLED = keys.bundle(1, 8)
+
+
+@case(("bundle", BUNDLED), words=("does not follow the one before it",))
+def bundle_edited(store: Store) -> None:
+    store.edit_bundle(store.bundle(1, 7), 1, by="mallory")
+
+
+@case(("bundle", BUNDLED), words=("differs from the copy that the rest of the log fits",))
+def newest_slot_in_a_bundle_edited(store: Store) -> None:
+    store.edit_bundle(store.bundle(1, 7), -1, by="mallory")
+
+
+@case(("bundle", BUNDLED), words=("not a JSON object",))
+def bundle_replaced_by_noise(store: Store) -> None:
+    store.put(store.bundle(1, 7), b"noise")
+
+
+@case(("bundle", BUNDLED), words=(f"history is '{OTHER.history}'",))
+async def bundle_of_another_world(store: Store) -> None:
+    key = store.bundle(1, 7)
+    value = json.loads(store.objects[key])
+    value["history"] = OTHER.history
+    store.put(key, canonical.encode(value))
+
+
+@case(("bundle", keys.bundle(9, 11)), words=("first is 1, expected 9",))
+def bundle_renamed(store: Store) -> None:
+    store.put(keys.bundle(9, 11), store.objects[store.bundle(1, 7)])
+
+
+@case(("slot-altered", keys.slot(2)), words=("differs from the copy that the rest of the log fits",))
+def slot_edited_of_which_a_bundle_has_a_copy(store: Store) -> None:
+    store.bundle(1, 7)
+    store.edit(2, by="mallory")
+
+
+@case(("slot-altered", keys.slot(4)), words=("not a JSON object",))
+def slot_replaced_by_noise_of_which_a_bundle_has_a_copy(store: Store) -> None:
+    store.bundle(1, 7)
+    store.put(keys.slot(4), b"noise")
+
+
+@case(("slot-altered", keys.slot(11)), words=("which differ",))
+def newest_slot_edited_of_which_a_bundle_has_a_copy(store: Store) -> None:
+    store.bundle(9, 11)
+    store.edit(11, by="mallory")
+
+
+@case(("bundle", BUNDLED), ("slot-missing", keys.slot(1)), words=("entries 1 to 8: missing",))
+def the_only_copy_of_the_oldest_slots_edited(store: Store) -> None:
+    key = store.bundle(1, 7)
+    store.drop(*[keys.slot(first) for first in (1, 2, 3, 4, 5, 6, 7)])
+    store.edit_bundle(key, 1, by="mallory")
+
+
+@case(("slot-missing", keys.slot(1)), words=("entries 1 to 8: missing",))
+def the_only_copy_of_the_oldest_slots_dropped(store: Store) -> None:
+    store.drop(*[keys.slot(first) for first in (1, 2, 3, 4, 5, 6, 7)])
+
+
+# Checkpoints and what sweeps leave.
+
+
+@case(("checkpoint", "checkpoints/"), words=("not signed with this world's key",))
+def checkpoint_edited(store: Store) -> None:
+    key = store.take_checkpoint()
+    value = json.loads(store.objects[key])
+    value["time"] += 1
+    store.put(key, canonical.encode(value))
+
+
+@case(("checkpoint", "checkpoints/"), words=("not signed with this world's key",))
+async def checkpoint_of_somebody_else(store: Store) -> None:
+    store.checkpoint = (await filled(key=STRANGER)).checkpoint
+    store.take_checkpoint()
+
+
+@case(("checkpoint", "checkpoints/"), words=("is not what the manifest says",))
+def part_of_a_checkpoint_edited(store: Store) -> None:
+    manifest = store.take_checkpoint()
+    [part] = [key for key in store.checkpoint if key != manifest]
+    store.put(part, store.objects[part][:-1] + b"x")
+
+
+@case(("checkpoint", "checkpoints/"), words=("is missing",))
+def part_of_a_checkpoint_dropped(store: Store) -> None:
+    manifest = store.take_checkpoint()
+    store.drop(*[key for key in store.checkpoint if key != manifest])
+
+
+@case(("checkpoint", "checkpoints/"), words=("it is of entry 11",))
+def checkpoint_moved_to_another_place(store: Store) -> None:
+    store.objects |= {key.replace(f"{11:016x}", f"{10:016x}"): data for key, data in store.checkpoint.items()}
+
+
+@case(("log-shorter", "checkpoints/"), words=("the world signed a checkpoint of entry 11",))
+def newest_slots_dropped_behind_a_checkpoint(store: Store) -> None:
+    store.take_checkpoint()
+    store.truncate(9)
+
+
+@case(("forked", "checkpoints/"), words=("not those of which the world signed a checkpoint",), fields=("edge",))
+def newest_entry_edited_behind_a_checkpoint(store: Store) -> None:
+    store.take_checkpoint()
+    store.edit(11, by="mallory")
+
+
+@case(("log-shorter", keys.sweep(12)), words=("which entry 12 announced",))
+def newest_slot_dropped_that_announced_a_sweep(store: Store) -> None:
+    store.put(keys.sweep(12), b"{}")
+
+
 # Notes.
 
 
@@ -617,3 +757,15 @@ async def test_the_store_is_intact_with_every_note_it_ever_signed() -> None:
     report = await store.report()
     assert report.intact, [finding.text for finding in report.findings]
     assert (report.entries, report.documents, report.versions) == (11, 4, 7)
+
+
+async def test_bundles_and_checkpoints_are_part_of_an_intact_store_and_slots_in_bundles_may_go() -> None:
+    store = await filled()
+    store.take_checkpoint()
+    store.bundle(1, 7)
+    assert (await store.report()).intact
+    store.drop(*[keys.slot(first) for first in (1, 2, 3, 4, 5, 6, 7)])
+    store.witnessed = store.notes
+    report = await store.report()
+    assert report.intact, [finding.text for finding in report.findings]
+    assert (report.entries, report.checkpoints) == (11, 1)

@@ -87,14 +87,17 @@ async def _verify(settings: Settings, expected: Expected) -> Report:
 
 
 def _key(settings: Settings, file: Path | None, *, needed: bool) -> Ed25519PublicKey | None:
-    """The world's public key. Raises CannotVerify when it is needed and can't be had."""
+    """The world's public key. Raises CannotVerify when it is needed, or named, and can't be had."""
     named = file or settings.identity.key_file
-    if named is None or not (needed or file):
+    if named is None:
         return None
     try:
         return public_key(_read(named))
-    except KeyFault as error:
-        raise CannotVerify(f"{named}: {error}") from None
+    except (KeyFault, CannotVerify) as error:
+        if needed or file:
+            raise CannotVerify(str(error) if isinstance(error, CannotVerify) else f"{named}: {error}") from None
+        click.echo(f"demarkus-world: checkpoints are not looked at, their key can't be read: {error}", err=True)
+        return None
 
 
 def _read(file: Path) -> bytes:
@@ -108,7 +111,8 @@ def _in_words(name: str, report: Report) -> str:
     lines = [
         f"world {name}, history {report.history}, incarnation {report.incarnation or 'unknown'}",
         f"read: {report.entries:,} entries, {report.documents:,} documents, "
-        f"{report.versions:,} versions ({report.stored_bytes:,} bytes), {report.notes} notes",
+        f"{report.versions:,} versions ({report.stored_bytes:,} bytes), "
+        f"{report.checkpoints} checkpoints, {report.notes} notes",
     ]
     if report.root is not None:
         lines.append(f"root: {report.root}")

@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from demarkus_base.blobs.port import OBJECT_LIMIT, Blobs, Exists, Integrity, NotFound
 from demarkus_base.tlog.tree import Edge
 from demarkus_world.engine import canonical, keys, retry
@@ -80,7 +82,7 @@ class Checkpoints:
         key = keys.checkpoint(sequence, keys.MANIFEST)
         try:
             data = await retry.read(lambda: self._blobs.get(key), pause=self._pause)
-            return decode(data, self._identity, self._key, name=key)
+            return decode(data, self._identity, self._key.public, name=key)
         except (NotFound, Integrity, StoreDamaged) as error:
             logger.warning("passing over a checkpoint: %s", error)
             return None
@@ -168,12 +170,12 @@ def encode(manifest: Manifest, identity: Identity, key: WorldKey) -> bytes:
     return canonical.encode({**value, "signature": key.vouch(identity.history, canonical.encode(value))})
 
 
-def decode(data: bytes, identity: Identity, key: WorldKey, *, name: str) -> Manifest:
+def decode(data: bytes, identity: Identity, key: Ed25519PublicKey, *, name: str) -> Manifest:
     """The manifest in the bytes read under a key. Raises StoreDamaged naming what is wrong with it."""
     try:
         value = canonical.decode(data)
         signature = value.pop("signature", "")
-        if not vouched(identity.history, canonical.encode(value), str(signature), key.public):
+        if not vouched(identity.history, canonical.encode(value), str(signature), key):
             raise StoreDamaged(f"{name}: not signed with this world's key")
         expected = {"schema": SCHEMA, "history": identity.history, "incarnation": identity.incarnation}
         for field, wanted in expected.items():
@@ -181,7 +183,7 @@ def decode(data: bytes, identity: Identity, key: WorldKey, *, name: str) -> Mani
                 raise StoreDamaged(f"{name}: {field} is {value.get(field)!r}, expected {wanted!r}")
         edge = Edge(value["edge"]["size"], tuple(bytes.fromhex(hashed) for hashed in value["edge"]["hashes"]))
         note = Note(origin=origin(identity), size=edge.size, root=edge.root)
-        if edge.size != value["sequence"] or opened(value["note"], identity.history, key.public) != note:
+        if edge.size != value["sequence"] or opened(value["note"], identity.history, key) != note:
             raise StoreDamaged(f"{name}: its note is not that of its edge")
         return Manifest(
             Tip(sequence=value["sequence"], first=value["first"], slot=value["tip"], time=value["time"], edge=edge),

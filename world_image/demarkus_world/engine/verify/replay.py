@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from demarkus_base.blobs.port import Blobs, Integrity, NotFound
 from demarkus_base.tlog.tree import Edge
-from demarkus_world.engine import keys, retry, slots
+from demarkus_world.engine import bundles, keys, retry, slots
+from demarkus_world.engine.bundles import Bundle
 from demarkus_world.engine.entries import Entry
 from demarkus_world.engine.parallel import PARALLEL, in_parallel
 from demarkus_world.engine.proof import leaf
 from demarkus_world.engine.refusals import StoreDamaged
 from demarkus_world.engine.slots import NO_SLOT, Slot
-from demarkus_world.engine.verify import copies
 from demarkus_world.engine.verify.findings import Fault, Finding, Findings
 from demarkus_world.engine.verify.ledger import Impossible, Ledger
 
@@ -84,7 +84,7 @@ class Replay:
         self._edge: Edge | None = Edge()
         self._names: list[str] = []
         self._listed: frozenset[str] = frozenset()
-        self._bundles: list[copies.Name] = []
+        self._bundles: list[Bundle] = []
         self._copies: dict[int, list[_Piece]] = {}
         self._ahead: dict[str, bytes | None] = {}
         self._blamed: set[str] = set()
@@ -125,7 +125,7 @@ class Replay:
             else:
                 self._names.append(key)
         self._listed = frozenset(self._names)
-        self._bundles = [name async for name in copies.names(self._blobs)]
+        self._bundles = await bundles.listed(self._blobs, pause=self._pause)
 
     async def _go_on(self) -> int | None:
         """Where the next slot that is there begins, or None at the end. A hole before it is a finding."""
@@ -164,7 +164,7 @@ class Replay:
         data = await self._read_ahead(key)
         return kept if data is None else [_piece(key, data), *kept]
 
-    async def _open_bundle(self, bundle: copies.Name) -> None:
+    async def _open_bundle(self, bundle: Bundle) -> None:
         if bundle not in self._bundles:
             return
         self._bundles = [other for other in self._bundles if other != bundle]
@@ -172,7 +172,7 @@ class Replay:
         if data is None:
             return  # its slots are there, or a hole is found
         try:
-            found = copies.parts(data, name=bundle)
+            found = bundles.decode(data, bundle, history=self._history)
         except StoreDamaged as error:
             self._blame(Fault.BUNDLE, bundle.key, f"a bundle of the log was altered after it was written: {error}")
             return
@@ -212,11 +212,18 @@ class Replay:
                 usable.append(piece)
         if len({piece.hash for piece in usable}) < 2:
             return usable[0] if usable else None
-        best = usable[0]
-        for piece in usable:
-            if piece.slot is not None and piece.slot.prev == self._tip.hash and await self._vouched(piece):
-                best = piece
-                break
+        fitting = [piece for piece in usable if piece.slot is not None and piece.slot.prev == self._tip.hash]
+        vouched = [piece for piece in fitting if await self._vouched(piece)]
+        best = (vouched or fitting or usable)[0]
+        if not vouched:
+            names = " and ".join(piece.kept_in for piece in usable)
+            self._blame(
+                Fault.SLOT_ALTERED,
+                best.kept_in,
+                f"entries from {first} on: altered after they were written in one of {names}, which differ",
+                entry=first,
+            )
+            return best
         for piece in usable:
             if piece.hash != best.hash:
                 self._blame_copy(piece, "differs from the copy that the rest of the log fits")

@@ -17,6 +17,7 @@ from demarkus_world.engine.refusals import StoreDamaged, Unavailable
 from demarkus_world.engine.verify.contents import Contents
 from demarkus_world.engine.verify.findings import Fault, Finding, Findings
 from demarkus_world.engine.verify.replay import Mark, Replay
+from demarkus_world.engine.verify.snapshots import Snapshots
 
 Told = Callable[[str, int], None]
 """Told of progress: what is being read, and how much of it was."""
@@ -52,6 +53,7 @@ class Report:
     versions: int
     stored_bytes: int
     notes: int
+    checkpoints: int
     unchecked: Sequence[str]
     """Documents whose versions were not compared, because an entry of theirs was impossible."""
     findings: Sequence[Finding]
@@ -73,6 +75,7 @@ class Report:
             "versions": self.versions,
             "bytes": self.stored_bytes,
             "notes": self.notes,
+            "checkpoints": self.checkpoints,
             "unchecked": list(self.unchecked),
             "findings": [finding.as_json() for finding in self.findings],
             "total": self.total,
@@ -104,12 +107,16 @@ class _Verification:
             raise CannotVerify("the store does not say whose it is: name the world's history")
         foreign = found is not None and found.history != history
         witnessed = [] if foreign else self._witnessed(history, found)
+        snapshots = None
+        if found is not None and self._expected.key is not None and not foreign:
+            snapshots = Snapshots(self._blobs, found, self._expected.key, pause=self._pause)
+        signed = await snapshots.signed() if snapshots is not None else []
         replay = Replay(
             self._blobs,
             self._findings,
             history=history,
             pause=self._pause,
-            marks=[note.size for _, note in witnessed],
+            marks=[note.size for _, note in witnessed] + [snapshot.sequence for snapshot in signed],
             told=lambda entries: self._told("entries", entries),
         )
         contents = Contents(self._blobs, replay.ledger, pause=self._pause)
@@ -124,6 +131,10 @@ class _Verification:
             self._check_size(replay)
             for source, note in witnessed:
                 self._check_note(source, note, replay)
+            if snapshots is not None:
+                await snapshots.check(signed, replay)
+                for finding in snapshots.findings:
+                    self._findings.add(finding)
         return Report(
             history=found.history if found else history,
             incarnation=found.incarnation if found else None,
@@ -133,6 +144,7 @@ class _Verification:
             versions=contents.versions,
             stored_bytes=contents.bytes,
             notes=len(witnessed),
+            checkpoints=len(signed),
             unchecked=unchecked,
             findings=tuple(self._findings),
             total=self._findings.total,
