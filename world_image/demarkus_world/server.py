@@ -30,7 +30,7 @@ from demarkus_world.metrics import Metrics
 from demarkus_world.service import Service
 from demarkus_world.settings import HistoryMode, HostPort, RetentionKey, Settings
 from demarkus_world.sources import Sources
-from demarkus_world.stores import Store, open_store
+from demarkus_world.stores import Store, open_store, view_folder
 from mark_protocol.transport import listen
 from mark_protocol.transport.port import Certificate, Limits, Listener, TransportError
 
@@ -78,6 +78,7 @@ class World:
             self._health = await self._start_probes(settings, stack)
             store = self._store = await open_store(settings.store, self._metrics)
             stack.push_async_callback(store.blobs.close)
+            store.view = stack.enter_context(view_folder(settings))
             engine = self._engine = await _unless_stopped(stop, self._open_engine(settings, store))
             if engine is None:
                 return
@@ -183,6 +184,7 @@ class World:
             random=secrets.token_bytes,
             compatible=settings.history is HistoryMode.COMPATIBLE,
             key=self._sources.world_key,
+            view=store.view,
             rules=lambda: self._sources.settings.rules,
             reserve=store.reserve,
             expected=settings.expected,

@@ -176,6 +176,15 @@ class Store(_Section):
         return self
 
 
+class View(_Section):
+    """The folder for what a process keeps of the store to answer from, made anew when it is lost.
+
+    Each process needs its own. Unset: `view/` beside a store in a directory, else a temporary folder.
+    """
+
+    directory: Path | None = None
+
+
 class Rate(_Section):
     """Requests that one credential (without one: one address) may make; `perSecond: 0` lifts the limit."""
 
@@ -255,6 +264,7 @@ class Settings(_Section):
     name: Name
     identity: Identity
     store: Store
+    view: View = View()
     tls: TLS
     reads: ReadMode = ReadMode.UNIVERSE
     history: HistoryMode = HistoryMode.PROTECTED

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from demarkus_base.blobs.directory import DirectoryBlobs
 from demarkus_base.blobs.gcs import SERVICE, Anonymous, GcsBlobs
@@ -19,11 +22,14 @@ from demarkus_base.blobs.observed import ObservedBlobs
 from demarkus_base.blobs.port import Blobs, Permanent
 from demarkus_base.reserve import Reserve
 from demarkus_world.metrics import Metrics
-from demarkus_world.settings import Bucket, SettingsError
+from demarkus_world.settings import Bucket, Settings, SettingsError
 from demarkus_world.settings import Store as StoreSettings
 
 FOLDER = "world"
 """The folder of the store below the mount."""
+
+VIEW = "view"
+"""The folder beside it for what is kept of the store to answer from."""
 
 RESERVE = "reserve"
 """The folder of the space put by, beside it."""
@@ -31,11 +37,12 @@ RESERVE = "reserve"
 
 @dataclass(slots=True)
 class Store:
-    """Opened blobs; those of a bucket are `observed`, a volume has a `reserve`."""
+    """Opened blobs; those of a bucket are `observed`, a volume has a `reserve`. `view` is the folder for the view."""
 
     blobs: Blobs
     observed: ObservedBlobs | None = None
     reserve: Reserve | None = None
+    view: Path | None = None
 
     @property
     def problem(self) -> str | None:
@@ -54,6 +61,20 @@ async def open_store(settings: StoreSettings, metrics: Metrics) -> Store:
     if settings.gcs is not None:
         return _bucket(settings.gcs, metrics)
     return Store(MemoryBlobs())
+
+
+@contextmanager
+def view_folder(settings: Settings) -> Iterator[Path | None]:
+    """The folder of the view; a temporary one is gone afterwards. None: with a store in memory it is there, too."""
+    if settings.view.directory is not None:
+        yield settings.view.directory
+    elif settings.store.directory is not None:
+        yield settings.store.directory / VIEW
+    elif settings.store.memory is not None:
+        yield None
+    else:
+        with TemporaryDirectory(prefix="demarkus-view-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
 
 
 async def open_for_reading(settings: StoreSettings) -> Blobs:
