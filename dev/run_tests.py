@@ -1,9 +1,9 @@
 """Runs every check and test and says how long each part took (`make test`, `make test-all`).
 
-Two lanes run side by side, one for each core of a small machine. One builds the Kubernetes control
-plane (10 to 30 minutes with a cold cache, at once with a warm one) and then runs the tests that need
-it; the other runs everything else, one folder of `tests/` after the other. A part's output is shown
-when it ends. With `--no-skips` a skipped test is a failure.
+Two lanes run side by side, one for each core of a small machine. One begins with the Kubernetes
+control plane (10 to 30 minutes with a cold cache, at once with a warm one) and the tests that need
+it; everything else, one folder of `tests/` after the other, is taken by whichever lane is free. A
+part's output is shown when it ends. With `--no-skips` a skipped test is a failure.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,12 +60,16 @@ def folder(name: str) -> Part:
     return Part(name, ((sys.executable, "-m", "pytest", "-q", "--no-header", f"tests/{name}"),), counts_tests=True)
 
 
-def lanes() -> list[list[Part]]:
-    """What runs beside what."""
-    folders = sorted(p.name for p in (ROOT / "tests").iterdir() if any(p.glob("test_*.py")))
-    plain = [folder(n) for n in folders if n not in NEEDS_CONTROL_PLANE + NOT_RUN_HERE]
+def control_plane() -> list[Part]:
+    """What has to run in this order: build the control plane, then use it."""
     build = Part("control-plane", ((sys.executable, "-m", "dev.cluster.build", "--or-skip"),))
-    return [[build, *(folder(n) for n in NEEDS_CONTROL_PLANE if n in folders)], [*checks(), *plain]]
+    return [build, *(folder(name) for name in NEEDS_CONTROL_PLANE)]
+
+
+def others() -> list[Part]:
+    """What may run in any order: the checks, then every other folder with tests."""
+    folders = sorted(p.name for p in (ROOT / "tests").iterdir() if any(p.rglob("test_*.py")))
+    return [*checks(), *(folder(name) for name in folders if name not in NEEDS_CONTROL_PLANE + NOT_RUN_HERE)]
 
 
 def read_report(path: Path, result: Result) -> None:
@@ -110,21 +115,28 @@ def run(part: Part, environment: dict[str, str], screen: threading.Lock) -> Resu
     return result
 
 
-def run_lanes(plan: Sequence[Sequence[Part]], environment: dict[str, str]) -> list[Result]:
-    """Runs the lanes side by side, the parts of a lane one after the other."""
+def run_lanes(environment: dict[str, str]) -> list[Result]:
+    """Runs every part in two lanes; the results in the order in which the parts ended."""
     screen = threading.Lock()
-    results: list[list[Result]] = [[] for _ in plan]
+    results: list[Result] = []
+    waiting = deque(others())
 
-    def work(index: int) -> None:
-        for part in plan[index]:
-            results[index].append(run(part, environment, screen))
+    def work(first: Sequence[Part]) -> None:
+        for part in first:
+            results.append(run(part, environment, screen))
+        while True:
+            try:
+                part = waiting.popleft()
+            except IndexError:
+                return
+            results.append(run(part, environment, screen))
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(plan))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [r for lane in results for r in lane]
+    lanes = [threading.Thread(target=work, args=(first,)) for first in (control_plane(), ())]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    return results
 
 
 def show(results: Sequence[Result], seconds: float) -> None:
@@ -153,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.no_skips:
         environment["DEMARKUS_NO_SKIPS"] = "1"
     started = time.monotonic()
-    results = run_lanes(lanes(), environment)
+    results = run_lanes(environment)
     show(results, time.monotonic() - started)
     skipped = any(r.counts["skipped"] for r in results)
     if options.no_skips and skipped:
