@@ -60,6 +60,10 @@ class Reserve:
         self._held = await asyncio.to_thread(self._make)
         return self._held
 
+    async def room(self, size: int, files: int) -> bool:
+        """Whether the volume has so many bytes and files left beside the reserve. Raises OSError."""
+        return await asyncio.to_thread(self._room, size, files)
+
     def _pieces(self) -> list[Path]:
         return [self._directory / str(number) for number in range(PIECES)]
 
@@ -71,7 +75,8 @@ class Reserve:
         missing = [piece for piece in self._pieces() if not _is_whole(piece, self._piece)]
         try:
             self._drop(missing)
-            if missing and not self._room(len(missing)):
+            # An attempt takes for a moment what others need.
+            if missing and not self._room(len(missing) * self._piece, len(missing) + 1):
                 return False
             self._directory.mkdir(0o700, exist_ok=True)
             for piece in missing:
@@ -88,11 +93,10 @@ class Reserve:
             return False
         return True
 
-    def _room(self, pieces: int) -> bool:
-        """Whether it is worth trying: an attempt takes for a moment what others need."""
+    def _room(self, size: int, files: int) -> bool:
         volume = os.statvfs(self._directory if self._directory.exists() else self._directory.parent)
         counted = volume.f_files > 0  # some file systems have no limit of inodes
-        return volume.f_bavail * volume.f_frsize >= pieces * self._piece and (not counted or volume.f_favail > pieces)
+        return volume.f_bavail * volume.f_frsize >= size and (not counted or volume.f_favail >= files)
 
 
 def _is_whole(piece: Path, size: int) -> bool:

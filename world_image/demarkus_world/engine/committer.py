@@ -239,7 +239,8 @@ class Committer:
             # A name that was never used: whether an earlier attempt landed does not matter.
             key = keys.blob(path, version, content.stored, self._random(4).hex())
             try:
-                await self._blobs.create(key, content.data)
+                async with self._space.claim(len(content.data)):
+                    await self._blobs.create(key, content.data)
                 return key
             except BlobError as error:
                 if attempt == retry.ATTEMPTS or isinstance(error, (Permanent, BlobsFull)):
@@ -259,6 +260,7 @@ class Committer:
             return False
         if not isinstance(error, BlobError):
             raise error
+        self._space.refused = isinstance(error, BlobsFull)
         member.fail(_meaning(error))
         if isinstance(error, Stopped):
             raise _Fault(str(error))
@@ -335,7 +337,7 @@ class Committer:
             with_content = [member for member in writing if member.staging is not None]
             if isinstance(error, BlobsFull) and (with_content or await self._space.release()):
                 # What brings no content may free space: it is offered without the others, or into the reserve.
-                writing = with_content
+                writing, self._space.refused = with_content, True
             for member in writing:
                 member.fail(_meaning(error))
             if isinstance(error, Stopped):
@@ -364,6 +366,7 @@ class Committer:
             raise _Fault(str(error)) from error
         for blob, content in contents.items():
             self._versions.keep(blob, content.data)
+        self._space.refused = self._space.refused and not contents
         return True
 
     async def _offer(self, key: str, data: bytes) -> bool:

@@ -244,7 +244,7 @@ class Engine:
     @property
     def full(self) -> bool:
         """Whether content is refused because the store has no space left."""
-        return self._space.full
+        return self._space.full or self._space.refused
 
     @property
     def statistics(self) -> Statistics:
