@@ -265,6 +265,21 @@ class TestOverQUIC:
                 pass
         await until("the stream to be cancelled", lambda: server.of("stopped") == [(conn, stream)])
 
+    async def test_an_answer_that_came_whole_is_whole_although_the_connection_ended_behind_it(
+        self, kit: Any, until: Any
+    ) -> None:
+        server = await kit.listener(answer=lambda data: (b"first",) if data == b"other" else None)
+        connection = await kit.dial(server.listener.address)
+        pieces = connection.follow(b"watch", timeout=5)
+        waiting = asyncio.create_task(anext(pieces))
+        [(conn, stream, _)] = await until("the request", lambda: server.of("request"))
+        server.listener.send(conn, stream, b"one", fin=False)
+        assert await waiting == b"one"
+        server.listener.send(conn, stream, b"two")
+        assert await connection.exchange(b"other", timeout=5) == b"first"
+        connection.close()
+        assert [piece async for piece in pieces] == [b"two"]
+
     async def test_an_open_answer_ends_with_its_connection(self, kit: Any, until: Any) -> None:
         server = await kit.listener(answer=lambda data: None)
         connection = await kit.dial(server.listener.address)

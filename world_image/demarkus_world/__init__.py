@@ -5,9 +5,11 @@
     engine/        the store: an append-only commit log, its preconditions, its group commit
     view/          what the log says, in a form that answers questions
     transfer/      import from elsewhere, export as the tree of a Go server
-    verbs/         FETCH, LIST, VERSIONS, PUBLISH, APPEND, ARCHIVE: one table
+    verbs/         FETCH, LIST, VERSIONS, PUBLISH, APPEND, ARCHIVE, WATCH: one table
+    changes.py     the log as changes of documents, for those who watch
+    watches.py     the open streams of WATCH
     admission.py   rates of callers, slots of requests
-    metrics.py     the names of all metrics
+    metrics.py     the names of all metrics; lag.py measures how late the event loop is
     service.py     a request from the transport to its answer and its log line
     management.py  the operator's port: notes and proofs; management_calls.py says who may ask
     control.py     the control socket of a world on a volume

@@ -31,6 +31,13 @@ class Metrics:
             "demarkus_world_requests_under_way", "Requests that wait or are worked on.", registry=self.registry
         )
         self.connections = Gauge("demarkus_world_connections", "Open QUIC connections.", registry=self.registry)
+        self.watches = Gauge("demarkus_world_watches", "Open WATCH streams.", registry=self.registry)
+        self.loop_lag = Histogram(
+            "demarkus_world_loop_lag_seconds",
+            "Time by which a turn of the event loop came too late.",
+            buckets=SECONDS,
+            registry=self.registry,
+        )
         self.sequence = Gauge("demarkus_world_sequence", "Entries in the world's log.", registry=self.registry)
         self.loaded = Info(
             "demarkus_world_loaded", "Content hashes (SHA-256) of the files in force.", registry=self.registry

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from demarkus_base.health import HealthServer, Readiness
-from demarkus_world import control
+from demarkus_world import control, lag
 from demarkus_world.admission import Admission, RateLimiter
 from demarkus_world.engine import retry
 from demarkus_world.engine.engine import Engine, EngineError, Identity, StoreForeign, StoreLost, Unavailable
@@ -93,10 +93,14 @@ class World:
                 compatible=settings.history is HistoryMode.COMPATIBLE,
                 ignore_retention=lambda: self._sources.settings.retention.key is RetentionKey.IGNORE,
                 metrics=self._metrics,
+                max_streams=settings.limits.max_streams,
+                max_watches=lambda: self._sources.settings.limits.max_watches,
             )
             stack.push_async_callback(service.finish)
             listener = self._listener = await self._listen(settings, service)
             stack.push_async_callback(listener.close, grace=GRACE)
+            # First of all: the listener waits for running answers, and a watch ends only when it is told to.
+            stack.callback(service.watches.close)
             service.answer_through(listener)
             if settings.management_keys is not None:
                 self._management = await self._start_management(settings, engine, stack)
@@ -112,7 +116,7 @@ class World:
             self._obstacle = None
             logger.info("serving", extra={"fields": self._facts()})
             try:
-                await self._until(stop, engine, listener, store, sweeper)
+                await self._until(stop, engine, listener, store, sweeper, service)
             finally:
                 self._obstacle = "shutting down"
                 logger.info("shutting down")
@@ -245,7 +249,13 @@ class World:
                 logger.error("the management port keeps its certificate: %s", error)
 
     async def _until(
-        self, stop: asyncio.Event, engine: Engine, listener: Listener, store: Store, sweeper: Sweeper
+        self,
+        stop: asyncio.Event,
+        engine: Engine,
+        listener: Listener,
+        store: Store,
+        sweeper: Sweeper,
+        service: Service,
     ) -> None:
         """Returns when asked to stop; raises when a watcher fails or the store gives up."""
         tasks = [
@@ -255,6 +265,8 @@ class World:
                 ("sources", self._sources.watch()),
                 ("observe", self._observe(engine, listener)),
                 ("probe", _probe(engine, store)),
+                ("watches", service.watches.run()),
+                ("lag", lag.measure(self._metrics.loop_lag.observe)),
                 ("sweeps", sweeper.keep_sweeping()),
             )
         ]

@@ -17,15 +17,19 @@ from demarkus_world.authority import Presented, Rules
 from demarkus_world.engine.engine import Engine
 from demarkus_world.metrics import Metrics
 from demarkus_world.verbs.table import answer
+from demarkus_world.watches import Watches
 from mark_protocol.metadata import AUTH
-from mark_protocol.request import Request, RequestError, parse_request
+from mark_protocol.request import Request, RequestError, Verb, parse_request
 from mark_protocol.response import Response, encode_head
 from mark_protocol.status import COULD_NOT_READ_REQUEST, INTERNAL_ERROR, Status
-from mark_protocol.transport.port import Address, FailureReason, Listener
+from mark_protocol.transport.port import Address, FailureReason, Limits, Listener
 
 logger = logging.getLogger(__name__)
 
 RATE_LIMITED = Response(Status.RATE_LIMITED)
+
+MAX_WATCHES = 1024
+"""Watches that a world has open at once (Mark protocol 1.2)."""
 
 
 @dataclass(slots=True)
@@ -42,7 +46,10 @@ class _Line:
 
 
 class Service:
-    """Answers whole requests. `rules` and `request_timeout` (seconds) are asked for anew with every request."""
+    """Answers whole requests. `rules` and `request_timeout` (seconds) are asked for anew with every request.
+
+    A WATCH is answered when it has been opened; its stream goes on among the `watches`, which are this service's own.
+    """
 
     def __init__(
         self,
@@ -54,6 +61,8 @@ class Service:
         compatible: bool,
         ignore_retention: Callable[[], bool] = lambda: False,
         metrics: Metrics,
+        max_streams: int = Limits().max_streams,
+        max_watches: Callable[[], int] = lambda: MAX_WATCHES,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._engine = engine
@@ -64,6 +73,15 @@ class Service:
         self._ignore_retention = ignore_retention
         self._metrics = metrics
         self._clock = clock
+        self.watches = Watches(
+            engine=engine,
+            rules=rules,
+            compatible=compatible,
+            per_connection=max(1, max_streams // 2),
+            most=max_watches,
+            metrics=metrics,
+            now=clock,
+        )
         self._hosts: dict[int, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: Listener | None = None
@@ -71,11 +89,13 @@ class Service:
     def answer_through(self, listener: Listener) -> None:
         """Names the listener that takes the answers, before the first request."""
         self._listener = listener
+        self.watches.answer_through(listener)
 
     async def finish(self) -> None:
-        """Waits for the requests under way."""
+        """Waits for the requests under way, and for watches that have been ended."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+        await self.watches.finish()
 
     # What the transport calls
 
@@ -98,14 +118,17 @@ class Service:
         self._tell(response, _Line(problem=f"request is not whole: {reason}"), seconds=0.0)
 
     def stopped(self, conn: int, stream: int) -> None:
-        """See `Handler.stopped`. Nothing here outlives its answer."""
+        """See `Handler.stopped`. Nothing but a watch outlives its answer."""
+        self.watches.stopped(conn, stream)
 
     def writable(self, conn: int, stream: int) -> None:
-        """See `Handler.writable`. Answers are queued whole."""
+        """See `Handler.writable`. Answers are queued whole, but for those of watches."""
+        self.watches.writable(conn, stream)
 
     def closed(self, conn: int, code: int, reason: str) -> None:
         """See `Handler.closed`."""
         self._hosts.pop(conn, None)
+        self.watches.closed(conn)
 
     # One request
 
@@ -114,8 +137,14 @@ class Service:
         line = _Line()
         bug: Exception | None = None
         try:
-            response = await self._respond(data, rules, host, line)
+            response, request = await self._respond(data, rules, host, line)
             head = encode_head(response)
+            if request is not None and request.verb is Verb.WATCH and response.status == Status.OK:
+                refusal = self.watches.open(conn, stream, request, response)
+                if refusal is None:
+                    self._tell(response, line, seconds=time.monotonic() - started)
+                    return
+                response, head = refusal, encode_head(refusal)
         except Exception as error:
             # The caller gets its answer, the log the trace, and the next request its turn.
             bug = error
@@ -124,7 +153,7 @@ class Service:
         self._send(conn, stream, head, response.body)
         self._tell(response, line, seconds=time.monotonic() - started, bug=bug)
 
-    async def _respond(self, data: bytes, rules: Rules, host: str, line: _Line) -> Response:
+    async def _respond(self, data: bytes, rules: Rules, host: str, line: _Line) -> tuple[Response, Request | None]:
         request: Request | None = None
         presented = Presented(None)
         response = RATE_LIMITED
@@ -142,7 +171,7 @@ class Service:
         try:
             async with self._admission.admit(caller_of(credential, host), patience=patience):
                 if request is None:
-                    return response
+                    return response, None
                 answered = await answer(
                     request,
                     rules=rules,
@@ -154,9 +183,9 @@ class Service:
                 )
         except Refusal as refusal:
             line.problem = str(refusal)
-            return RATE_LIMITED
+            return RATE_LIMITED, request
         line.fault = answered.fault
-        return answered.response
+        return answered.response, request
 
     def _send(self, conn: int, stream: int, head: bytes, body: bytes) -> None:
         assert self._listener is not None, "answer_through comes first"

@@ -196,10 +196,12 @@ class RequestLimits(_Section):
     """Streams that a connection may have open at once, the time a request may take, and its rate; the world's size.
 
     The timeout bounds three things: the arrival of a request (as configured at the start), its wait, and its work.
-    `max_documents` counts archived ones too, `max_bytes` all retained versions as they are stored.
+    Half of the streams of a connection may be watches, and `max_watches` all over the world. `max_documents` counts
+    archived ones too, `max_bytes` all retained versions as they are stored.
     """
 
     max_streams: int = Field(default=10, ge=1, le=10_000)
+    max_watches: int = Field(default=1024, ge=1, le=100_000)
     request_timeout: Seconds = 10.0
     rate: Rate = Rate()
     max_documents: int | None = Field(default=None, ge=1)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from demarkus_base.blobs.port import BlobError, Blobs
 from demarkus_world.engine import chain, identity, retry
 from demarkus_world.engine.checkpoints import Checkpoints
 from demarkus_world.engine.committer import Committer
+from demarkus_world.engine.entries import Entry
 from demarkus_world.engine.log import Log
 from demarkus_world.engine.model import (
     Adopt,
@@ -71,6 +72,7 @@ __all__ = [
     "DocumentMissing",
     "Engine",
     "EngineError",
+    "Entry",
     "Expected",
     "Head",
     "Identity",
@@ -282,6 +284,18 @@ class Engine:
     def forget(self, blob: str) -> None:
         """Keep nothing of a blob in memory: it is gone from the store."""
         self._versions.forget(blob)
+
+    def recent(self, after: int) -> list[Entry] | None:
+        """The entries of the log behind that of a sequence; None if some of them are no longer at hand."""
+        return self._log.recent(after)
+
+    def entries_from(self, sequence: int) -> AsyncIterator[Sequence[Entry]]:
+        """The entries of the log from a sequence on, read again. Raises StoreDamaged, Unavailable."""
+        return self._log.entries_from(sequence)
+
+    async def grown(self, sequence: int) -> None:
+        """Wait until the log goes on behind a sequence. What others write is met by `view`."""
+        await self._log.grown(sequence)
 
     async def check_chain(self, path: str) -> ChainReport:
         """Check the newest versions of a document, and what the scrub found of the others.

@@ -7,7 +7,9 @@ entries against the state) before any of it is taken in.
 import asyncio
 import logging
 import sqlite3
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,6 +32,8 @@ WORTH_A_CHECKPOINT = 8192
 """A checkpoint is read if it is at least so many entries ahead of what is known."""
 CONFIRMED_FOR = 12 * 3600 * 1000
 """For so long (ms) after the log was last looked at, an absent next slot means that there is none."""
+RECENT = 4096
+"""So many of the newest entries are kept at hand."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +63,8 @@ class Log:
         self._offered: bytes | None = None
         self._probes = 0
         self._probing = asyncio.Lock()
+        self._recent: deque[Entry] = deque(maxlen=RECENT)
+        self._waiting: set[asyncio.Future[None]] = set()
 
     @property
     def tip_time(self) -> int:
@@ -145,6 +151,23 @@ class Log:
                 self._probes += 1
                 await self._follow()
 
+    def recent(self, after: int) -> list[Entry] | None:
+        """The entries behind one of them that are at hand; None if some behind it are not any more."""
+        missing = self.view.sequence - after
+        if missing > len(self._recent):
+            return None
+        return list(islice(self._recent, len(self._recent) - missing, None)) if missing > 0 else []
+
+    async def grown(self, sequence: int) -> None:
+        """Wait until the log goes on behind an entry."""
+        while self.view.sequence <= sequence:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiting.discard(waiter)
+
     async def entries_from(self, sequence: int) -> AsyncIterator[Sequence[Entry]]:
         """Read again what was taken in before, from that entry on. Raises StoreDamaged, Unavailable."""
         async for page in self._reader.behind(max(sequence - slots.ENTRIES, 0)):
@@ -226,6 +249,10 @@ class Log:
         self._tip_hash, self._tip_time = tip_hash, tip_time
         self.grew.set()
         self.sweeps += sum(entry.op is Op.SWEEP for entry in slot.entries)
+        self._recent.extend(slot.entries)
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _apply(self, slot: Slot, read: Mapping[str, StoredVersion]) -> None:
         for entry in slot.entries:

@@ -15,6 +15,7 @@ from demarkus_world.verbs.fetch import fetch
 from demarkus_world.verbs.list import list_directory
 from demarkus_world.verbs.publish import publish
 from demarkus_world.verbs.versions import versions
+from demarkus_world.verbs.watch import watch
 from mark_protocol.paths import clean, has_parent_segment
 from mark_protocol.request import Request, Verb
 from mark_protocol.response import Response
@@ -35,6 +36,7 @@ VERBS: Mapping[Verb, Row] = {
     Verb.PUBLISH: Row(publish, writes=True),
     Verb.APPEND: Row(append, writes=True),
     Verb.ARCHIVE: Row(archive, writes=True),
+    Verb.WATCH: Row(watch),
 }
 """Every verb that this server speaks; the grammar knows two more, which are answered as unsupported."""
 

@@ -157,10 +157,10 @@ class PortableConnection:
                     piece = bytes(answer.unread)
                     answer.unread.clear()
                     yield piece
-                elif answer.problem is not None:
-                    raise answer.problem
                 elif answer.ended:
                     return
+                elif answer.problem is not None:
+                    raise answer.problem
                 else:
                     answer.news.clear()
                     await answer.news.wait()
