@@ -11,6 +11,7 @@ import pytest
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.blobs.port import Blobs
 from demarkus_world.engine.engine import Engine, Identity, Write
+from demarkus_world.engine.notes import WorldKey
 
 HISTORY = "a" * 32
 INCARNATION = "b" * 32
@@ -48,6 +49,7 @@ class Start(Protocol):
         history: str = HISTORY,
         incarnation: str = INCARNATION,
         compatible: bool = False,
+        key: WorldKey | None = None,
     ) -> Awaitable[Engine]: ...
 
 
@@ -83,6 +85,7 @@ async def start(clock: Clock) -> AsyncIterator[Start]:
         history: str = HISTORY,
         incarnation: str = INCARNATION,
         compatible: bool = False,
+        key: WorldKey | None = None,
     ) -> Engine:
         engine = await Engine.open(
             blobs or MemoryBlobs(),
@@ -91,6 +94,7 @@ async def start(clock: Clock) -> AsyncIterator[Start]:
             random=Repeated(seed or f"engine {len(engines)}"),
             compatible=compatible,
             pause=no_pause,
+            key=key,
         )
         engines.append(engine)
         return engine

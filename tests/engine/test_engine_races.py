@@ -153,6 +153,21 @@ async def test_an_exact_view_has_what_others_committed_before(start: Any, a_writ
         assert {view.head("/a.md").record.version for view in views} == {version}
 
 
+async def test_another_view_lags_by_a_second_at_most(start: Any, a_write: AWrite, clock: Any) -> None:
+    """A11.7."""
+    blobs = MemoryBlobs()
+    writer, reader = await start(blobs), await start(blobs)
+    await writer.write(a_write())
+    assert (await reader.view(exact=False)).head("/a.md") is None
+    clock.now += 999
+    assert (await reader.view(exact=False)).head("/a.md") is None
+    clock.now += 1
+    assert (await reader.view(exact=False)).head("/a.md") is not None
+    clock.now -= 3_600_000  # the clock is set back: an answer from the future is none
+    await writer.write(a_write(path="/b.md"))
+    assert (await reader.view(exact=False)).head("/b.md") is not None
+
+
 async def test_readers_who_come_together_share_a_probe(start: Any) -> None:
     class Counting(Held):
         gets = 0
