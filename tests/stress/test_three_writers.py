@@ -27,13 +27,14 @@ import pytest
 from demarkus_base.blobs.gcs import Anonymous, GcsBlobs
 from demarkus_world.engine.engine import Engine
 from demarkus_world.engine.entries import Entry
+from demarkus_world.engine.notes import WorldKey
 from demarkus_world.engine.verify.verify import Expected, verify
 from dev.gcs.process import StandIn, mix, started
 from tests.stress.account import faults
 from tests.stress.history import NOTHING_DONE, operations
 from tests.stress.linearizability import furthest
 from tests.stress.register import Operation
-from tests.stress.writer import BUCKET, IDENTITY, PATHS
+from tests.stress.writer import BUCKET, IDENTITY, KEY, PATHS, hurry
 
 SECONDS = float(os.environ.get("DEMARKUS_STRESS_SECONDS", "15"))
 SEED = int(os.environ.get("DEMARKUS_STRESS_SEED", "20261201"))
@@ -70,11 +71,11 @@ class Writer:
 
 
 def begun(stack: ExitStack, folder: Path, stand_in: StandIn, place: int, generation: int) -> Writer:
-    """Start a writer and wait until it works; it ends with the stack."""
+    """Start a writer and wait until it works; it ends with the stack. It takes over its predecessor's view."""
     name = f"w{place}.{generation}"
     history, log = folder / f"{name}.jsonl", folder / f"{name}.log"
     command = [sys.executable, "-m", "tests.stress.writer", "--service", stand_in.address, "--name", name]
-    command += ["--history", str(history), "--view", str(folder / f"{name}.view"), "--seed", f"{SEED} {name}"]
+    command += ["--history", str(history), "--view", str(folder / f"view-{place}"), "--seed", f"{SEED} {name}"]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stack.enter_context(log.open("w")), text=True,
         cwd=ROOT,
@@ -129,10 +130,13 @@ def stand_in() -> Iterator[StandIn]:
         yield running
 
 
-async def a_newcomer(stand_in: StandIn) -> tuple[str, int, list[Entry]]:
-    """A cold start without any fault: digest, sequence and every entry; all chains are checked."""
+async def a_newcomer(stand_in: StandIn, key: WorldKey | None) -> tuple[str, int, list[Entry]]:
+    """A cold start without any fault: digest, sequence and every entry; all chains are checked, and the whole store.
+
+    With a key it begins with a checkpoint, without one with the bundles.
+    """
     blobs = GcsBlobs.open(f"gs://{BUCKET}/world", service=stand_in.address, authorization=Anonymous())
-    engine = await Engine.open(blobs, IDENTITY, now=lambda: time.time_ns() // 1_000_000, random=os.urandom)
+    engine = await Engine.open(blobs, IDENTITY, now=lambda: time.time_ns() // 1_000_000, random=os.urandom, key=key)
     try:
         view = await engine.view(exact=True)
         for path in PATHS:
@@ -148,7 +152,9 @@ async def a_newcomer(stand_in: StandIn) -> tuple[str, int, list[Entry]]:
         await blobs.close()
 
 
-def test_three_writers_on_a_bad_day(tmp_path: Path, stand_in: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_writers_on_a_bad_day(
+    tmp_path: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     chance = random.Random(SEED)
     with ExitStack() as stack:
         generations = count()
@@ -172,7 +178,10 @@ def test_three_writers_on_a_bad_day(tmp_path: Path, stand_in: StandIn, capsys: p
         for writer in writers:
             writer.say("tell")
             told.append(json.loads(writer.hear("its digest")))
-        digest, sequence, entries = asyncio.run(a_newcomer(stand_in))
+        hurry(monkeypatch.setattr)
+        from_checkpoint = asyncio.run(a_newcomer(stand_in, KEY))
+        digest, sequence, entries = from_bundles = asyncio.run(a_newcomer(stand_in, None))
+        names = Counter(name.split("/")[1] for name in stand_in.names(BUCKET))
 
     history = list(operations(histories))
     judged = [operation for operation in history if operation.outcome != NOTHING_DONE]
@@ -183,6 +192,7 @@ def test_three_writers_on_a_bad_day(tmp_path: Path, stand_in: StandIn, capsys: p
         "entries": sequence,
         "slots": sum(one["slots"] for one in told),
         "slots lost to another": sum(one["lost"] for one in told),
+        "objects": dict(names),
         "calls": calls,
         "faults": struck,
         "swept": dict(sum((Counter(one["swept"]) for one in told), Counter())),
@@ -195,6 +205,7 @@ def test_three_writers_on_a_bad_day(tmp_path: Path, stand_in: StandIn, capsys: p
 
     assert [one["fault"] for one in told] == [None] * WRITERS
     assert {(one["sequence"], one["digest"]) for one in told} == {(sequence, digest)}, "replicas and a newcomer agree"
+    assert from_checkpoint == from_bundles
     assert faults(entries, judged) == []
     by_path: dict[str, list[Operation]] = {path: [] for path in PATHS}
     for operation in judged:
@@ -208,3 +219,5 @@ def test_three_writers_on_a_bad_day(tmp_path: Path, stand_in: StandIn, capsys: p
     assert frozen
     assert killed
     assert figures["swept"]["deleted"], "blobs really went"
+    assert names["bundles"], "bundles were made meanwhile"
+    assert names["checkpoints"], "and checkpoints"
