@@ -177,7 +177,7 @@ async def test_a_disk_without_inodes_is_a_full_one(on_a_volume: Callable[..., An
     world.start()
     for number in range(acknowledged):
         assert (await told(world, "FETCH", f"/{number}/a.md"))[0] == ("archived" if number == 1 else "ok")
-    await accepted(world, "/0/a.md")
+    await accepted(world, "/new.md")
 
 
 def without_inodes(world: Any) -> list[Path]:
