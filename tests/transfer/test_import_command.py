@@ -203,6 +203,36 @@ class TestImport:
         assert said in done.stderr
         assert "Traceback" not in done.stderr
 
+    def test_verify_finds_nothing_wrong_with_what_came_in(
+        self, a_tree: MakeTree, config: Path, versions: Versions
+    ) -> None:
+        tree = a_tree()
+        tree.document("/pruned.md", versions("c\n", "d\n", first=3), first=3)
+        tree.document("/gone.md", archive_state=b"true\n")
+        march = versions("one\n", metadata={})[0].replace(b"archived: false", b"archived: true")
+        tree.document("/march.md", [march], legacy=True)
+        assert report_of("import", tree.root, "--config", config)["archived"] == 2
+        done = run("verify", "--config", config)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def test_the_world_s_quota_holds(self, a_tree: MakeTree, world: Any, config: Path) -> None:
+        tree = a_tree()
+        for number in range(5):
+            tree.document(f"/{number}.md")
+        world.write_config(limits={"maxDocuments": 3})
+        told = report_of("import", tree.root, "--config", config)
+        assert (told["code"], told["documents"], told["refused"]) == (1, 3, 2)
+        assert all("maxDocuments" in refusal["reason"] for refusal in told["refusals"])
+
+    def test_a_store_that_has_to_be_there_is_not_made(self, a_tree: MakeTree, world: Any, config: Path) -> None:
+        tree = a_tree()
+        tree.document("/tea.md")
+        world.write_config(expect={"history": world.config["identity"]["history"], "minSize": 1})
+        done = run("import", tree.root, "--config", config)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert not (world.store / "world.json").exists()
+
     def test_a_world_in_memory_is_refused(self, a_tree: MakeTree, start_world: Callable[..., Any]) -> None:
         world = start_world(begin=False, store={"memory": {}})
         done = run("import", a_tree().root, "--config", world.folder / "world.yaml")

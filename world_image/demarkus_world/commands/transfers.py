@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import getpass
 import json
 import os
 import sys
@@ -13,6 +12,7 @@ from typing import NoReturn
 
 import click
 
+from demarkus_world.control import user_name
 from demarkus_world.transfer.report import Report
 from demarkus_world.transfer.stores import Place
 
@@ -47,11 +47,7 @@ def on_a_store(command: Callable[..., None]) -> Callable[..., None]:
 
 def by() -> str:
     """Who does it, as the log names them."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = str(os.getuid())
-    return f"local:{name}"
+    return f"local:{user_name(os.getuid())}"
 
 
 def conclude(report: Report, *, as_json: bool, dry_run: bool = False) -> None:

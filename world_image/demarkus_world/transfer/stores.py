@@ -14,10 +14,11 @@ from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.blobs.port import Blobs, NotFound
 from demarkus_world.engine import identity, keys
 from demarkus_world.engine.engine import Engine, Identity, Rules
+from demarkus_world.engine.notes import KeyFault, WorldKey
 from demarkus_world.metrics import Metrics
 from demarkus_world.settings import HistoryMode, Settings, SettingsError, parse_settings
 from demarkus_world.settings import Store as StoreSettings
-from demarkus_world.stores import FOLDER, open_for_reading, open_store
+from demarkus_world.stores import FOLDER, VIEW, Store, open_for_reading, open_store
 from demarkus_world.transfer.dry import DryBlobs
 
 
@@ -39,21 +40,27 @@ async def opened(
     is, and not if it `must_exist`. Raises SettingsError, and what drivers and engine raise when they can't be opened.
     """
     settings = None if place.config is None else _settings(place.config)
-    store = StoreSettings(directory=place.mount) if settings is None else settings.store
+    named = StoreSettings(directory=place.mount) if settings is None else settings.store
     compatible = settings is not None and settings.history is HistoryMode.COMPATIBLE
     async with AsyncExitStack() as stack:
-        blobs = await _blobs(store, dry_run=dry_run, must_exist=must_exist or settings is None)
-        stack.push_async_callback(blobs.close)
-        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="demarkus-"))
+        store = await _store(named, dry_run=dry_run, must_exist=must_exist or settings is None)
+        stack.push_async_callback(store.blobs.close)
+        if dry_run or named.directory is None:
+            # What a rehearsal says is not so; and of a bucket the view folder may be a running world's.
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="demarkus-view-"))
+            view = Path(scratch)
+        else:
+            view = (settings.view.directory if settings is not None else None) or named.directory / VIEW
         engine = await Engine.open(
-            DryBlobs(blobs) if dry_run else blobs,
-            await _identity(blobs, settings),
+            DryBlobs(store.blobs) if dry_run else store.blobs,
+            await _identity(store.blobs, settings),
             now=lambda: time.time_ns() // 1_000_000,
             random=secrets.token_bytes,
             compatible=compatible,
-            # The world's own view is disposable and follows by itself when it is served again.
-            view=Path(scratch) / "view",
+            key=None if settings is None or dry_run else _key(settings),
+            view=view,
             rules=Rules if settings is None else lambda: settings.rules,
+            reserve=store.reserve,
             expected=None if settings is None else settings.expected,
         )
         stack.push_async_callback(engine.close)
@@ -71,14 +78,27 @@ def _settings(config: Path) -> Settings:
     return settings
 
 
-async def _blobs(store: StoreSettings, *, dry_run: bool, must_exist: bool) -> Blobs:
-    mount = store.directory
+def _key(settings: Settings) -> WorldKey | None:
+    """The world's key, which signs checkpoints; where it is not at hand there are none until the world makes them."""
+    file = settings.identity.key_file
+    if file is None:
+        return None
+    try:
+        return WorldKey.from_pem(file.read_bytes())
+    except OSError:
+        return None
+    except KeyFault as error:
+        raise SettingsError([f"identity.keyFile: {file}: {error}"]) from None
+
+
+async def _store(named: StoreSettings, *, dry_run: bool, must_exist: bool) -> Store:
+    mount = named.directory
     if mount is not None and not (mount / FOLDER / keys.WORLD).exists():
         if must_exist:
             raise SettingsError([f"{mount}: there is no store in it"])
         if dry_run and mount.is_dir() and not (mount / FOLDER).exists():
-            return MemoryBlobs()
-    return await open_for_reading(store) if dry_run else (await open_store(store, Metrics())).blobs
+            return Store(MemoryBlobs())
+    return Store(await open_for_reading(named)) if dry_run else await open_store(named, Metrics())
 
 
 async def _identity(blobs: Blobs, settings: Settings | None) -> Identity:
