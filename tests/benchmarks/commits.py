@@ -52,7 +52,7 @@ async def rate(store: str, blobs: Blobs, writers: int, seconds: float) -> Rate:
     took: list[float] = []
 
     async def work(number: int, count: int | None) -> None:
-        chance = random.Random(number)
+        chance = random.Random(f"{number} {count}")
         done = 0
         while done < count if count is not None else time.monotonic() < end:
             path = f"/writer-{number:02}/document-{done % DOCUMENTS_OF_A_WRITER}.md"
