@@ -1,27 +1,329 @@
-"""Headings of a document, the anchors and sections they make, and its title.
+"""The outline of a document: its title, headings, anchors and sections.
 
-Source: Mark protocol 8.1 (title), 8.4 (sections, anchors).
+Headings are those of the document itself (CommonMark, ATX and setext), not what stands in code, HTML, quotes or lists.
+
+Source: Mark protocol 8.1 (title), 8.4 (sections, anchors); CommonMark 0.31 section 4.
 """
 
+import html
 import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-_TITLE = re.compile(r" {0,3}#(?:[ \t]+(.*))?$")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$")
+_LINE_ENDS = re.compile(r"\r\n|\n|\r")
+_ATX = re.compile(r"(#{1,6})(?:[ \t]+(.*))?$")
 _CLOSING = re.compile(r"(?:^|[ \t])#+[ \t]*$")
+_SETEXT = re.compile(r"(=+|-+)[ \t]*$")
+_BREAK = re.compile(r"(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_FENCE = re.compile(r"(`{3,}|~{3,})(.*)$")
+_MARKER = re.compile(r"([-+*]|[0-9]{1,9}[.)])([ \t]+|$)")
+_HTML_BEGINS = (
+    (
+        re.compile(r"<(?:script|pre|style|textarea)(?:[ \t>]|$)", re.I),
+        re.compile(r"</(?:script|pre|style|textarea)>", re.I),
+    ),
+    (re.compile(r"<!--"), re.compile(r"-->")),
+    (re.compile(r"<\?"), re.compile(r"\?>")),
+    (re.compile(r"<!\[CDATA\["), re.compile(r"\]\]>")),
+    (re.compile(r"<![a-zA-Z]"), re.compile(r">")),
+)  # fmt: skip
+_BLOCK_TAG = re.compile(
+    r"</?(?:address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|div|dl"
+    r"|dt|fieldset|figcaption|figure|footer|form|frame|frameset|h[1-6]|head|header|hr|html|iframe|legend|li|link|main"
+    r"|menu|menuitem|nav|noframes|ol|optgroup|option|p|param|search|section|summary|table|tbody|td|tfoot|th|thead|title"
+    r"|tr|track|ul)(?:[ \t]|/?>|$)",
+    re.I,
+)
+_LONE_TAG = re.compile(
+    r"(?:<[a-zA-Z][a-zA-Z0-9-]*(?:[ \t]+[a-zA-Z_:][\w.:-]*(?:[ \t]*=[ \t]*(?:[^ \t\"'=<>`]+|'[^']*'|\"[^\"]*\"))?)*"
+    r"[ \t]*/?>|</[a-zA-Z][a-zA-Z0-9-]*[ \t]*>)[ \t]*$"
+)
+
+_CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)?(?:\s+(?:\"[^\"]*\"|'[^']*'))?\s*\)")
+_AUTOLINK = re.compile(r"<([a-zA-Z][a-zA-Z0-9+.-]+:[^<>\s]*|[\w.+-]+@[\w.-]+)>")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--.*?-->", re.S)
+_STAR = re.compile(r"(\*{1,3})(?=[^\s*])(.+?)(?<=[^\s*])\1", re.S)
+_UNDERSCORE = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])(.+?)(?<=[^\s_])\1(?!\w)", re.S)
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_PRIVATE = 0xF0000
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading: its level (1 to 6), its text without markup, the lines [start, end) it stands on."""
+
+    level: int
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and the text up to the next one. `trail` are the texts of its ancestors and its own.
+
+    The text before the first heading is a section without anchor, heading and trail.
+    """
+
+    anchor: str
+    heading: str
+    trail: tuple[str, ...]
+    text: str
 
 
 def first_title(body: bytes) -> str:
     """The text of the first level-1 ATX heading outside code, or ""."""
     fence = ""
     for line in body.decode(errors="replace").splitlines():
-        found = _FENCE.match(line)
+        indent, content = _measured(line)
+        if indent > 3:
+            continue
+        found = _FENCE.match(content)
         if fence:
-            if found and found[1].startswith(fence) and not found[2].strip():
-                fence = ""
-        elif found and not (found[1][0] == "`" and "`" in found[2]):
+            fence = "" if found and _closes(found, fence) else fence
+        elif found and _opens(found):
             fence = found[1]
-        elif heading := _TITLE.match(line):
-            text = _CLOSING.sub("", heading[1] or "").strip()
+        elif (heading := _ATX.match(content)) and len(heading[1]) == 1:
+            text = plain(_CLOSING.sub("", heading[2] or ""))
             if text:
                 return text
     return ""
+
+
+def sections(body: bytes) -> list[Section]:
+    """The sections of a document, in order."""
+    lines = _LINE_ENDS.split(body.decode(errors="replace"))
+    found = list(_headings(lines))
+    lead = "\n".join(lines[: found[0].start] if found else lines)
+    made = [Section("", "", (), lead)] if lead.strip() else []
+    taken: set[str] = set()
+    above: list[Heading] = []
+    for number, heading in enumerate(found):
+        above = [*(other for other in above if other.level < heading.level), heading]
+        end = found[number + 1].start if number + 1 < len(found) else len(lines)
+        made.append(
+            Section(
+                _free_anchor(heading.text, taken),
+                heading.text,
+                tuple(other.text for other in above),
+                "\n".join(lines[heading.start : end]),
+            )
+        )
+    return made
+
+
+def headings(body: bytes) -> list[Heading]:
+    """The headings of a document that are not empty."""
+    return list(_headings(_LINE_ENDS.split(body.decode(errors="replace"))))
+
+
+def anchor(text: str) -> str:
+    """What a heading's text is called in a URL, before duplicates are told apart."""
+    kept = []
+    for character in text.lower():
+        if character in "_-" or unicodedata.category(character)[0] in "LN":
+            kept.append(character)
+        elif character.isspace():
+            kept.append("-")
+    return "".join(kept)
+
+
+def plain(text: str) -> str:
+    """Inline text without its markup: what a reader sees of emphasis, code, links, images, tags and entities."""
+    kept: list[str] = []
+
+    def keep(seen: str) -> str:
+        kept.append(seen)
+        return chr(_PRIVATE + len(kept) - 1)
+
+    text = _CODE.sub(lambda found: keep(_code_text(found[2])), text)
+    text = _ESCAPE.sub(lambda found: keep(found[1]), text)
+    text = _AUTOLINK.sub(lambda found: keep(found[1]), text)
+    text = _TAG.sub("", text)
+    for pattern, group in ((_LINK, 1), (_LINK, 1), (_STAR, 2), (_STAR, 2), (_UNDERSCORE, 2), (_UNDERSCORE, 2)):
+        text = pattern.sub(lambda found, group=group: found[group], text)
+    text = html.unescape(text)
+    for number, seen in enumerate(kept):
+        text = text.replace(chr(_PRIVATE + number), seen)
+    return " ".join(text.split())
+
+
+def _code_text(text: str) -> str:
+    text = text.replace("\n", " ")
+    return text[1:-1] if text.strip() and text[0] == text[-1] == " " else text
+
+
+def _free_anchor(text: str, taken: set[str]) -> str:
+    base = name = anchor(text)
+    number = 0
+    while name in taken:
+        number += 1
+        name = f"{base}-{number}"
+    taken.add(name)
+    return name
+
+
+def _headings(lines: list[str]) -> Iterator[Heading]:
+    scanner = _Scanner()
+    for number, line in enumerate(lines):
+        found = scanner.take(number, line)
+        if found is not None and found.text:
+            yield found
+
+
+class _Scanner:
+    """Reads a document line by line, as far as headings depend on it."""
+
+    def __init__(self) -> None:
+        self._fence = ""
+        self._html_ends: re.Pattern[str] | None = None
+        # Where the text of a list's item begins; whether a paragraph, or code, is open in a list or a quote.
+        self._item: int | None = None
+        self._lazy = False
+        self._item_fence = ""
+        self._paragraph: list[str] = []
+        self._began = 0
+
+    def take(self, number: int, line: str) -> Heading | None:
+        """The heading that ends with this line, if one does."""
+        indent, content = _measured(line)
+        if self._fence:
+            found = _FENCE.match(content)
+            if indent <= 3 and found and _closes(found, self._fence):
+                self._fence = ""
+            return None
+        if self._html_ends is not None:
+            if self._html_ends.search(line):
+                self._html_ends = None
+            return None
+        if self._in_container(indent, content):
+            return None
+        if not content:
+            self._paragraph = []
+            return None
+        if indent > 3:
+            if self._paragraph:
+                self._paragraph.append(content)
+            return None
+        return self._block(number, content)
+
+    def _in_container(self, indent: int, content: str) -> bool:
+        """Whether the line belongs to a list or a quote that is open."""
+        if self._item is not None:
+            if not content:
+                self._lazy = False
+                return True
+            if indent >= self._item:
+                self._inside(content)
+                return True
+            if indent <= 3 and (marker := _MARKER.match(content)) and not _BREAK.match(content):
+                self._open_item(indent, marker, content)
+                return True
+        if self._lazy and content and (indent > 3 or not _starts_block(content)):
+            return True
+        self._item, self._lazy, self._item_fence = None, False, ""
+        return False
+
+    def _open_item(self, indent: int, marker: re.Match[str], content: str) -> None:
+        rest = content[marker.end() :]
+        space = len(marker[2].expandtabs(4))
+        self._item = indent + len(marker[1]) + (space if rest and space <= 4 else 1)
+        self._item_fence = ""
+        self._lazy = False
+        self._inside(rest)
+
+    def _inside(self, content: str) -> None:
+        """Take a line of an item or a quote, without its marker."""
+        content = content.lstrip(" \t")
+        while (marker := _MARKER.match(content)) and marker[2] and not self._item_fence and not _BREAK.match(content):
+            content = content[marker.end() :]
+        found = _FENCE.match(content)
+        if self._item_fence:
+            if found and _closes(found, self._item_fence):
+                self._item_fence = ""
+            self._lazy = False
+        elif found and _opens(found):
+            self._item_fence, self._lazy = found[1], False
+        else:
+            self._lazy = bool(content) and not _ATX.match(content) and not _BREAK.match(content)
+
+    def _block(self, number: int, content: str) -> Heading | None:
+        paragraph, self._paragraph = self._paragraph, []
+        if heading := _ATX.match(content):
+            return Heading(len(heading[1]), plain(_CLOSING.sub("", heading[2] or "")), number, number + 1)
+        if paragraph and (under := _SETEXT.match(content)):
+            return Heading(1 if under[1][0] == "=" else 2, plain("\n".join(paragraph)), self._began, number + 1)
+        if _BREAK.match(content):
+            return None
+        found = _FENCE.match(content)
+        if found and _opens(found):
+            self._fence = found[1]
+        elif content.startswith(">"):
+            self._quote(content)
+        elif self._opens_html(content, interrupting=bool(paragraph)):
+            pass
+        elif (marker := _MARKER.match(content)) and not (paragraph and _can_not_interrupt(marker, content)):
+            self._open_item(0, marker, content)
+        else:
+            self._began = self._began if paragraph else number
+            self._paragraph = [*paragraph, content]
+        return None
+
+    def _quote(self, content: str) -> None:
+        inner = content.lstrip("> \t")
+        self._item_fence = ""
+        self._inside(inner)
+        self._item_fence = ""
+
+    def _opens_html(self, content: str, *, interrupting: bool) -> bool:
+        for begins, ends in _HTML_BEGINS:
+            if found := begins.match(content):
+                if not ends.search(content, found.end() - 1 if ends.pattern == ">" else found.end()):
+                    self._html_ends = ends
+                return True
+        if _BLOCK_TAG.match(content) or (not interrupting and _LONE_TAG.match(content)):
+            self._html_ends = _BLANK_LINE
+            return True
+        return False
+
+
+_BLANK_LINE = re.compile(r"^[ \t]*$")
+
+
+def _measured(line: str) -> tuple[int, str]:
+    """The columns of white space before a line's text (tabs stop at every fourth), and the text."""
+    content = line.lstrip(" \t")
+    column = 0
+    for character in line[: len(line) - len(content)]:
+        column += 4 - column % 4 if character == "\t" else 1
+    return column, content.rstrip(" \t") if not content.strip(" \t") else content
+
+
+def _opens(fence: re.Match[str]) -> bool:
+    return fence[1][0] == "~" or "`" not in fence[2]
+
+
+def _closes(fence: re.Match[str], opening: str) -> bool:
+    return fence[1].startswith(opening) and not fence[2].strip(" \t")
+
+
+def _can_not_interrupt(marker: re.Match[str], content: str) -> bool:
+    """Whether a list that begins so can't end a paragraph."""
+    return not content[marker.end() :].strip() or marker[1] not in ("-", "+", "*", "1.", "1)")
+
+
+def _starts_block(content: str) -> bool:
+    """Whether a line begins something that no open paragraph goes on with."""
+    found = _FENCE.match(content)
+    marker = _MARKER.match(content)
+    return bool(
+        _ATX.match(content)
+        or _BREAK.match(content)
+        or (found and _opens(found))
+        or content.startswith(">")
+        or _BLOCK_TAG.match(content)
+        or any(begins.match(content) for begins, _ in _HTML_BEGINS)
+        or (marker and not _can_not_interrupt(marker, content))
+    )
