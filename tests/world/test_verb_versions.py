@@ -108,3 +108,14 @@ async def tamper(world: Any, path: str, number: int) -> None:
     assert hashlib.sha256(data).hexdigest() == record.etag
     await world.blobs.delete(record.blob)
     await world.blobs.create(record.blob, data[:-1] + b"!")
+
+
+@pytest.mark.parametrize("compatible", [False, True])
+async def test_a_protected_history_says_how_far_the_store_was_read_again(
+    a_world: Callable[..., Any], compatible: bool
+) -> None:
+    world = await a_world(compatible=compatible)
+    await world.publish("/a.md")
+    world.engine.scrubbed.verified_through = 1
+    told = (await world.ask("VERSIONS", "/a.md")).metadata.get("verified-through")
+    assert told == (None if compatible else "1")

@@ -124,6 +124,7 @@ class TestProbes:
         told = world.health()
         loaded = told.pop("loaded")
         assert told.pop("engine").startswith("portable aioquic")
+        assert told.pop("scrub").keys() == {"verifiedThrough", "passes", "versionsRead", "damage"}
         assert told == {
             "ready": True,
             "reasons": [],

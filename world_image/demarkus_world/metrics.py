@@ -69,6 +69,16 @@ class Metrics:
             "1 while content is refused because the volume has no space left.",
             registry=self.registry,
         )
+        self.verified_through = Gauge(
+            "demarkus_world_verified_through",
+            "The entry up to which the scrub found every retained version right; 0 before its first pass ended.",
+            registry=self.registry,
+        )
+        self.damaged = Gauge(
+            "demarkus_world_damaged_versions",
+            "Retained versions that the scrub found missing or altered.",
+            registry=self.registry,
+        )
         self.hedged_reads = Counter(
             "demarkus_world_store_hedged_reads",
             "Second requests for slow reads of the bucket: sent, and of those won, which answered first.",

@@ -23,6 +23,7 @@ from demarkus_world import control, lag
 from demarkus_world.admission import Admission, RateLimiter
 from demarkus_world.engine import retry
 from demarkus_world.engine.engine import Engine, EngineError, Identity, StoreForeign, StoreLost, Unavailable
+from demarkus_world.engine.scrub import Scrub
 from demarkus_world.engine.sweep import Sweeper
 from demarkus_world.housekeeping import Housekeeping
 from demarkus_world.management import ManagementServer
@@ -146,6 +147,7 @@ class World:
             facts["store"] = {"full": self._engine.full}
         if self._engine is not None:
             facts |= {"incarnation": self._engine.identity.incarnation, "sequence": self._engine.statistics.sequence}
+            facts["scrub"] = self._engine.scrubbed.facts()
         if self._health is not None and self._listener is not None:
             addresses = {"mark": self._listener.address, "health": self._health.address}
             if self._management is not None:
@@ -268,6 +270,7 @@ class World:
                 ("watches", service.watches.run()),
                 ("lag", lag.measure(self._metrics.loop_lag.observe)),
                 ("sweeps", sweeper.keep_sweeping()),
+                ("scrub", _scrub(engine).run()),
             )
         ]
         try:
@@ -287,12 +290,23 @@ class World:
                 raise CannotServe(f"nothing can be written until the store is opened anew: {engine.fault}")
             self._metrics.store_full.set(engine.full)
             self._metrics.sequence.set(engine.statistics.sequence)
+            self._metrics.verified_through.set(engine.scrubbed.verified_through)
+            self._metrics.damaged.set(len(engine.scrubbed.damage))
             self._metrics.connections.set(listener.stats().open)
             self._metrics.under_way.set(self._admission.under_way)
             self._metrics.loaded.info(self._sources.digests)
             for what in self._sources.digests:
                 failing.labels(what).set(what in self._sources.errors)
             await asyncio.sleep(LOOK)
+
+
+def _scrub(engine: Engine) -> Scrub:
+    return Scrub(
+        view=lambda: engine.view(exact=True),
+        recheck=engine.recheck,
+        scrubbed=engine.scrubbed,
+        clock=time.monotonic,
+    )
 
 
 async def _probe(engine: Engine, store: Store) -> None:

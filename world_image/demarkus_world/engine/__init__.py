@@ -36,5 +36,6 @@ How it is proven
     proof.py          the Merkle tree over the log: edge, inclusion and consistency proofs
     nodes.py          the table of the tree's nodes, disposable
     notes.py          what the world signs: notes of size and root, statements
+    scrub.py          every retained version read again, slowly, while the world runs
     verify/           a whole store judged from its blobs
 """

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
+from typing import Any
 
 from demarkus_world.engine.model import VersionRecord, View
 from demarkus_world.engine.refusals import EngineError
@@ -21,6 +22,7 @@ EVERY = 24 * 3600.0
 AGAIN = 60.0
 """Seconds until a store that could not be read is asked again."""
 FINDINGS = 1000
+TOLD = 20
 PAGE = 256
 
 logger = logging.getLogger(__name__)
@@ -45,6 +47,15 @@ class Scrubbed:
     passes: int = 0
     versions: int = 0
     damage: Mapping[str, Damage] = field(default_factory=lambda: MappingProxyType({}))
+
+    def facts(self) -> dict[str, Any]:
+        """What is told to whoever looks after the world; of much damage the beginning."""
+        return {
+            "verifiedThrough": self.verified_through,
+            "passes": self.passes,
+            "versionsRead": self.versions,
+            "damage": [damage.text for damage in islice(self.damage.values(), TOLD)],
+        }
 
     def of(self, path: str) -> Damage | None:
         """The first damage known of a document's versions."""

@@ -1,7 +1,8 @@
 """VERSIONS (Mark protocol 4.3): the retained versions of a document, newest first, and whether their chain holds.
 
 In `history: protected` the answer also says what upstream servers keep to themselves: whether older versions were
-pruned, where the log has the newest one and, to a caller with a credential, who wrote it.
+pruned, where the log has the newest one, up to which entry the scrub found every version of the world right and, to a
+caller with a credential, who wrote it.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def _history(call: Call, newest: VersionRecord, chain: ChainReport) -> dict[str,
         "first-retained": str(chain.first_retained),
         "sequence": str(newest.sequence),
     }
+    if verified := call.engine.scrubbed.verified_through:
+        keys["verified-through"] = str(verified)
     if chain.predecessor_hash is not None:
         keys["predecessor-hash"] = f"sha256-{chain.predecessor_hash}"
     if call.credential is not None:
