@@ -2,6 +2,7 @@
 there when the volume is well again. Nothing that was acknowledged may be missing."""
 
 import asyncio
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,11 @@ async def test_a_disk_without_inodes_is_a_full_one(on_a_volume: Callable[..., An
     world.start()
     for number in range(acknowledged):
         assert (await told(world, "FETCH", f"/{number}/a.md"))[0] == ("archived" if number == 1 else "ok")
+    # What the documents need leaves none for more of them; the volume grows.
+    assert await told(world, "PUBLISH", "/new.md", b"1") == FULL
+    await asyncio.to_thread(
+        subprocess.run, ["mount", "-o", "remount,nr_inodes=400", str(world.folder / "data")], check=True
+    )
     await accepted(world, "/new.md")
 
 
