@@ -106,12 +106,14 @@ def upkeep(process: Process) -> Upkeep:
     )
 
 
-async def adopt(process: Process) -> None:
-    stored = encode_version(4, "c" * 64, {"type": "note"}, b"from elsewhere\n")
-    await process.engine.write(
-        Adopt(path="/there/c.md", number=4, stored=stored, modified=1_600_000_000_000, by="local:ann")
-    )
+def adopt(**given: Any) -> Operation:
+    async def step(process: Process) -> None:
+        await process.engine.write(Adopt(modified=1_600_000_000_000, by="local:ann", **given))
 
+    return Operation((step,))
+
+
+ELSEWHERE = encode_version(4, "c" * 64, {"type": "note"}, b"from elsewhere\n")
 
 # On /a.md with versions 1 to 3, /old.md, which is archived, and blobs that nothing refers to.
 OPERATIONS: dict[str, Operation] = {
@@ -125,7 +127,8 @@ OPERATIONS: dict[str, Operation] = {
     "an unchanged publish": write(body=b"three"),
     "a repeated archive": write(op="archive", path="/old.md"),
     "a conflict": write(body=b"x", expected=1),
-    "an adopted version": Operation((adopt,)),
+    "an adopted version": adopt(path="/there/c.md", number=4, stored=ELSEWHERE),
+    "an adopted and archived version": adopt(path="/there/c.md", number=4, stored=ELSEWHERE, archived=True),
     "a prune": Operation((prune,)),
     "a prune that erases": Operation((prune_to_erase, erase), told=False),
     "a sweep": Operation((sweep,), told=False),
