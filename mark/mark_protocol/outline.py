@@ -142,11 +142,12 @@ def plain(text: str) -> str:
     text = _ESCAPE.sub(lambda found: keep(found[1]), text)
     text = _AUTOLINK.sub(lambda found: keep(found[1]), text)
     text = _TAG.sub("", text)
-    for pattern, group in ((_LINK, 1), (_LINK, 1), (_STAR, 2), (_STAR, 2), (_UNDERSCORE, 2), (_UNDERSCORE, 2)):
-        text = pattern.sub(lambda found, group=group: found[group], text)
+    # Twice, because one may stand in the other.
+    for pattern, seen in ((_LINK, r"\1"), (_STAR, r"\2"), (_UNDERSCORE, r"\2")) * 2:
+        text = pattern.sub(seen, text)
     text = html.unescape(text)
-    for number, seen in enumerate(kept):
-        text = text.replace(chr(_PRIVATE + number), seen)
+    for number, kept_text in enumerate(kept):
+        text = text.replace(chr(_PRIVATE + number), kept_text)
     return " ".join(text.split())
 
 
