@@ -13,9 +13,11 @@ from contextlib import asynccontextmanager
 
 from demarkus_world.engine.engine import (
     Adopt,
+    DocumentArchived,
     Engine,
     OutcomeUnknown,
     Unavailable,
+    VersionConflict,
     Write,
     WriteRefused,
     Written,
@@ -79,8 +81,8 @@ class Import:
                 try:
                     await self._bring(path, candidate)
                     break
-                except (OutcomeUnknown, Unavailable):
-                    # Whatever became of it, a look at the store tells where to go on.
+                except (OutcomeUnknown, Unavailable, VersionConflict, DocumentArchived):
+                    # Whatever became of it, or whoever came between: a look at the store tells where to go on.
                     if attempt == TRIES:
                         raise
                     await self._pause(min(0.25 * 2**attempt, 8.0))

@@ -32,7 +32,9 @@ WELL_KNOWN = ("/.well-known/agent-manifest.md", "/.well-known/demarkus/policy.md
 ATTEMPTS = 8
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 AT_ONCE = 8
-"""Versions of one document that are asked for at once: below the 10 streams a server allows on a connection."""
+"""Versions of one document that are asked for at once."""
+IN_FLIGHT = 32
+"""Requests that have left or may leave: what waits here does not use up the time a request has."""
 MAX_DIRECTORIES = 1_000_000
 
 Pause = Callable[[float], Awaitable[None]]
@@ -256,13 +258,15 @@ class _Asking:
     def __init__(self, client: MarkClient, pause: Pause) -> None:
         self._client = client
         self._pause = pause
+        self._free = asyncio.Semaphore(IN_FLIGHT)
 
     async def ask(self, verb: Verb, path: str, metadata: Mapping[str, str]) -> Response:
         """Raises SourceError when the server stays silent or busy."""
         wait = FIRST_PAUSE
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                response = await self._client.request(Request(verb, path, metadata))
+                async with self._free:
+                    response = await self._client.request(Request(verb, path, metadata))
             except ValueError as error:
                 raise Refused(f"{verb}: {error}") from None
             except Unreachable as error:
