@@ -2,7 +2,9 @@
 there when the volume is well again. Nothing that was acknowledged may be missing."""
 
 import asyncio
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from click.testing import CliRunner
 
 from demarkus_world.cli import main
 
+COMMAND = str(Path(sys.executable).with_name("demarkus-world"))
 ADMIN = ("admin", "/**", ("publish", "prune"))
 BIG = 256 * 1024
 
@@ -180,9 +183,7 @@ async def test_a_disk_without_inodes_is_a_full_one(on_a_volume: Callable[..., An
         assert (await told(world, "FETCH", f"/{number}/a.md"))[0] == ("archived" if number == 1 else "ok")
     # What the documents need leaves none for more of them; the volume grows.
     assert await told(world, "PUBLISH", "/new.md", b"1") == FULL
-    await asyncio.to_thread(
-        subprocess.run, ["mount", "-o", "remount,nr_inodes=400", str(world.folder / "data")], check=True
-    )
+    await run("mount", "-o", "remount,nr_inodes=400", str(world.folder / "data"))
     await accepted(world, "/new.md")
 
 
@@ -200,3 +201,75 @@ def without_inodes(world: Any) -> list[Path]:
 def free(taken: list[Path]) -> None:
     for file in taken:
         file.unlink(missing_ok=True)
+
+
+async def test_a_view_that_finds_no_space_is_kept_in_memory(on_a_volume: Callable[..., Any]) -> None:
+    world = on_a_volume("size=48m")
+    for number in range(3):
+        await told(world, "PUBLISH", "/a.md", b"%d" % number)
+    world.kill()
+    # Neither a view nor a reserve is left, nor space for one.
+    for folder in ("view", "reserve"):
+        shutil.rmtree(world.folder / "data" / folder)
+    filler = stuffed(world)
+    world.start()
+    assert world.health()["ready"]
+    assert world.health()["store"] == {"full": True}
+    await everything(world, "/a.md", range(1, 4))
+    for verb, metadata in (("PUBLISH", {}), ("APPEND", {"expected_version": "3"})):
+        assert await told(world, verb, "/a.md", b"4", **metadata) == FULL
+    assert await told(world, "ARCHIVE", "/a.md") == FULL  # nothing is left for it, and that is said
+    filler.unlink()
+    await accepted(world, "/b.md")
+    assert (await told(world, "ARCHIVE", "/a.md"))[0] == "ok"
+
+
+async def test_a_disk_that_turns_read_only_is_read_until_it_is_mended(on_a_volume: Callable[..., Any]) -> None:
+    """A file system that met an error refuses all writing from then on, as ext4 does."""
+    world = on_a_volume(disk=64 * 1024 * 1024)
+    volume = str(world.folder / "data")
+    await told(world, "PUBLISH", "/a.md", b"1")
+    await run("mount", "-o", "remount,abort", volume)
+    for verb, body in (("PUBLISH", b"2"), ("ARCHIVE", b"")):
+        assert await told(world, verb, "/a.md", body) == AWAY
+    assert (await world.request("FETCH", "/a.md")).body == b"1"
+    assert world.health()["ready"]
+    world.stop()
+    # A world that can't write does not start, and says what is in the way.
+    ended = await run(COMMAND, "serve", "--config", str(world.folder / "world.yaml"), check=False)
+    assert (ended.returncode, "Read-only file system" in ended.stderr) == (1, True)
+    await run("umount", volume)
+    await run("mount", "-o", "loop", str(world.folder / "data.image"), volume)
+    world.start()
+    assert (await world.request("FETCH", "/a.md")).body == b"1"
+    assert (await told(world, "PUBLISH", "/a.md", b"2"))[0] == "created"
+    await everything(world, "/a.md", range(1, 3))
+
+
+async def run(*command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(
+        subprocess.run, command, check=check, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
+    )
+
+
+@pytest.mark.parametrize("folder", ["docs", "log", "tmp"])
+async def test_permission_that_is_lost_and_given_back(on_a_volume: Callable[..., Any], folder: str) -> None:
+    """A folder in which even root may not make a file stands for one that belongs to another user."""
+    world = on_a_volume(disk=64 * 1024 * 1024)
+    await told(world, "PUBLISH", "/a.md", b"1")
+    barred = str(world.store / folder)
+    await run("chattr", "+i", barred)
+    try:
+        assert await told(world, "PUBLISH", "/b/b.md", b"2") == AWAY
+        if folder != "docs":
+            assert await told(world, "ARCHIVE", "/a.md") == AWAY
+        assert (await world.request("FETCH", "/a.md")).body == b"1"
+        assert (await told(world, "FETCH", "/b/b.md"))[0] == "not-found"
+        assert world.health()["ready"]
+    finally:
+        await run("chattr", "-i", barred)
+    assert (await told(world, "PUBLISH", "/b/b.md", b"2"))[0] == "created"
+    world.kill()
+    world.start()
+    assert (await world.request("FETCH", "/b/b.md")).body == b"2"
+    await everything(world, "/a.md", range(1, 2))
