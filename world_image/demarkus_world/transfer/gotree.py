@@ -97,14 +97,20 @@ class GoTree:
         for found in self._rooted.names((*parts, VERSIONS)):
             legacy = _LEGACY.fullmatch(found.name)
             if found.kind is Kind.DIRECTORY:
-                inside = self._rooted.names((*parts, VERSIONS, found.name))
-                if any(_number(name) for name in inside):
+                if self._has_versions((*parts, VERSIONS, found.name)):
                     document(found.name).current_layout = True
             elif found.kind is not Kind.FILE or legacy is None or found.name.startswith("."):
                 continue
             elif (parse_go_integer(legacy[2]) or 0) >= 1:
                 document(legacy[1]).legacy.append(found.name)
         return documents
+
+    def _has_versions(self, parts: Parts) -> bool:
+        """Whether a folder holds versions; one that can't be read may, and its document says so."""
+        try:
+            return any(_number(name) for name in self._rooted.names(parts))
+        except OSError:
+            return True
 
 
 @dataclass(slots=True)
