@@ -28,6 +28,7 @@ How it is read
     bundles.py        copies of many slots in one object
     checkpoints.py    what the log adds up to, copied into the store and signed
     upkeep.py         when to bundle, to make a checkpoint, to unlink bundled slots
+    indexer.py        keeps the index of sections up with the log
     versions.py       stored bytes: checked, cached
     chain.py          the check of a document's history
     parallel.py, retry.py   many calls at once; calls again

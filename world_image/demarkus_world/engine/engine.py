@@ -12,6 +12,7 @@ from demarkus_world.engine import chain, identity, retry
 from demarkus_world.engine.checkpoints import Checkpoints
 from demarkus_world.engine.committer import Committer
 from demarkus_world.engine.entries import Entry
+from demarkus_world.engine.indexer import Indexer
 from demarkus_world.engine.log import Log
 from demarkus_world.engine.model import (
     Adopt,
@@ -59,7 +60,10 @@ from demarkus_world.engine.scrub import Scrubbed
 from demarkus_world.engine.space import Reserve, Space
 from demarkus_world.engine.upkeep import Upkeep
 from demarkus_world.engine.versions import Versions
-from demarkus_world.view.local import LocalView, ViewLocked, boot_id
+from demarkus_world.view.local import CATALOG, LocalView, ViewLocked, boot_id
+from demarkus_world.view.search import Query, Readable, search_catalog
+from demarkus_world.view.sections import Sections
+from mark_protocol.lookups import Match
 from mark_protocol.paths import unstorable
 
 __all__ = [
@@ -149,10 +153,12 @@ class Engine:
         self.scrubbed = Scrubbed()
         self._key = key
         self._running = asyncio.create_task(committer.run(), name="committer")
-        self._behind = (
-            asyncio.create_task(log.tree.follow(log.entries_from), name="tree"),
-            asyncio.create_task(upkeep.run(), name="upkeep"),
-        )
+        self._sections = _sections(log.view)
+        self._indexer = Indexer(log, versions, self._sections) if self._sections else None
+        background = {"tree": log.tree.follow(log.entries_from), "upkeep": upkeep.run()}
+        if self._indexer is not None:
+            background["sections"] = self._indexer.run()
+        self._behind = [asyncio.create_task(work, name=name) for name, work in background.items()]
 
     @classmethod
     async def open(
@@ -313,6 +319,27 @@ class Engine:
             return await self.check_chain(path)
         return report
 
+    async def lookup(self, query: Query, readable: Readable, *, body: bool = False) -> tuple[bool, list[Match]]:
+        """Whether sections were searched, as `body` asks for, and the matches (Mark protocol, LOOKUP).
+
+        While the sections are not indexed the catalog answers. Raises StoreDamaged, Unavailable.
+        """
+        await self.view(exact=False)
+        local, sections = self._log.view, self._sections
+        by_section = body and sections is not None and self._indexer is not None and self._indexer.complete
+
+        def search() -> list[Match]:
+            if by_section and sections is not None:
+                return sections.search(query, readable)
+            with local.reader() as rows:
+                return search_catalog(rows, query, readable)
+
+        try:
+            return by_section, search() if local.directory is None else await asyncio.to_thread(search)
+        except UnicodeEncodeError:
+            # Words that are not UTF-8 are nowhere.
+            return by_section, []
+
     async def digest(self) -> str:
         """One hash over what the log adds up to here: equal for all who have the same log, however they came by it."""
         local = self._log.view
@@ -388,4 +415,17 @@ class Engine:
         finally:
             await asyncio.wait(self._behind)
             self._log.tree.close()
+            if self._sections is not None:
+                self._sections.close()
             self._log.view.close()
+
+
+def _sections(view: LocalView) -> Sections | None:
+    """The index of sections beside a view in a folder."""
+    if view.directory is None:
+        return None
+    try:
+        return Sections(view.directory, view.directory / CATALOG, view.identity, boot=view.boot)
+    except (sqlite3.Error, OSError) as error:
+        logger.warning("sections can't be indexed: %s", error)
+        return None

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import sqlite3
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,8 +34,38 @@ CONFIRMED_FOR = 12 * 3600 * 1000
 """For so long (ms) after the log was last looked at, an absent next slot means that there is none."""
 RECENT = 4096
 """So many of the newest entries are kept at hand."""
+REMEMBERED = 10_000
 
 logger = logging.getLogger(__name__)
+
+
+class Touched:
+    """The documents that slots have touched since somebody took them; not more than can be remembered."""
+
+    def __init__(self) -> None:
+        self.too_many = False
+        self.some = asyncio.Event()
+        self._paths: set[str] = set()
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Remember these, unless they are too many."""
+        self._paths.update(paths)
+        if len(self._paths) > REMEMBERED:
+            self._paths.clear()
+            self.too_many = True
+        self.some.set()
+
+    def take(self) -> list[str]:
+        """What was touched, and no more of it."""
+        paths, self._paths = sorted(self._paths), set()
+        self.some.clear()
+        return paths
+
+    def forget(self) -> None:
+        """Begin again with nothing."""
+        self._paths.clear()
+        self.some.clear()
+        self.too_many = False
 
 
 class Log:
@@ -52,6 +82,7 @@ class Log:
         self.foreign = 0
         self.sweeps = 0
         self.grew = asyncio.Event()
+        self.touched = Touched()
         self._reader = reader
         self._versions = versions
         self._history = history
@@ -170,11 +201,12 @@ class Log:
 
     async def entries_from(self, sequence: int) -> AsyncIterator[Sequence[Entry]]:
         """Read again what was taken in before, from that entry on. Raises StoreDamaged, Unavailable."""
-        async for page in self._reader.behind(max(sequence - slots.ENTRIES, 0)):
-            for found in page:
-                slot = slots.read(found.data, key=found.key)
-                if slot.last >= sequence:
-                    yield [entry for entry in slot.entries if entry.seq >= sequence]
+        # Reading begins behind a slot: where a bundle begins, or early enough to meet the slot of that entry.
+        bundled = [bundle.first for bundle in await self._reader.bundles() if bundle.first <= sequence]
+        behind = max(bundled) - 1 if bundled else max(sequence - slots.ENTRIES, 0)
+        async for page in self._reader.behind(behind):
+            entries = await asyncio.to_thread(_entries, page)
+            yield [entry for entry in entries if entry.seq >= sequence]
 
     def next_slot(self, writer: str, entries: Sequence[Entry]) -> Slot:
         """The slot that would follow the tip. Raises StoreDamaged when the tip can't be followed."""
@@ -247,6 +279,7 @@ class Log:
             self._damage = ViewFailed(f"the local view can't take in {keys.slot(slot.first)}: {error}")
             raise self._damage from error
         self._tip_hash, self._tip_time = tip_hash, tip_time
+        self.touched.add(entry.path for entry in slot.entries)
         self.grew.set()
         self.sweeps += sum(entry.op is Op.SWEEP for entry in slot.entries)
         self._recent.extend(slot.entries)
@@ -261,3 +294,7 @@ class Log:
                 self.view.apply(entry, describe(entry.path, version) if version else None)
             except InvalidEntry as error:
                 raise InvalidEntry(f"entry {entry.seq}: {error}") from error
+
+
+def _entries(page: Sequence[Found]) -> list[Entry]:
+    return [entry for found in page for entry in slots.read(found.data, key=found.key).entries]

@@ -61,13 +61,14 @@ class Versions:
             raise StoreDamaged(f"{record.blob}: {error}") from error
 
     async def read(self, records: Iterable[VersionRecord]) -> dict[str, StoredVersion]:
-        """Versions by blob, past the cache. Damaged ones are logged and left out: their documents fail, no others."""
+        """Versions by blob, none of them kept. Damaged ones are told and left out: their documents fail, no others."""
         found = await in_parallel(self._read, records)
         return {blob: version for blob, version in found if version is not None}
 
     async def _read(self, record: VersionRecord) -> tuple[str, StoredVersion | None]:
         try:
-            return record.blob, parse_version(self._checked(record, await self.fetch(record)))
+            data = self._cache.get(record.blob)
+            return record.blob, parse_version(data or self._checked(record, await self.fetch(record)))
         except (StoreDamaged, VersionError) as error:
             logger.error("store damaged: %s: %s", record.blob, error)
             return record.blob, None

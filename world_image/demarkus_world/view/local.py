@@ -53,8 +53,8 @@ class LocalView(Reads):
     def __init__(self, directory: Path | None, identity: Identity, *, boot: str) -> None:
         """Open the view in a folder, made if need be (None: in memory). Raises OSError, sqlite3.Error, ViewLocked."""
         self._directory = directory
-        self._identity = identity
-        self._boot = boot
+        self.identity = identity
+        self.boot = boot
         self._lock: int | None = None
         self._sequence = 0
         if directory is not None:
@@ -138,22 +138,22 @@ class LocalView(Reads):
             catalog.rename(self._directory / CATALOG)
             self._rows = _connect(self._directory / CATALOG)
         self._check()
-        self._rows.execute("UPDATE origin SET boot = ?", (self._boot,))
+        self._rows.execute("UPDATE origin SET boot = ?", (self.boot,))
 
     # What is done with all of it.
 
     def copy(self, target: Path) -> None:
         """Write a consistent copy of the catalog to a new file. In a folder this may run in any thread."""
-        with self._reader() as rows:
+        with self.reader() as rows:
             rows.execute("VACUUM INTO ?", (str(target),))
 
     def digest(self) -> str:
         """A hash of everything the log adds up to, equal for equal logs however the view came about."""
-        with self._reader() as rows:
+        with self.reader() as rows:
             return digest(rows)
 
     @contextmanager
-    def _reader(self) -> Iterator[sqlite3.Connection]:
+    def reader(self) -> Iterator[sqlite3.Connection]:
         """A connection for one long read beside the changes; in memory there is only the one."""
         if self._directory is None:
             yield self._rows
@@ -183,7 +183,7 @@ class LocalView(Reads):
         with self.slot():
             self._rows.execute(f"PRAGMA user_version = {SCHEMA}")
             self._rows.execute(
-                "INSERT INTO origin VALUES (?, ?, ?)", (self._identity.history, self._identity.incarnation, self._boot)
+                "INSERT INTO origin VALUES (?, ?, ?)", (self.identity.history, self.identity.incarnation, self.boot)
             )
             apply.begin_empty(self._rows)
         self._sequence = 0
@@ -192,7 +192,7 @@ class LocalView(Reads):
         self._rows = _connect(file)
         try:
             self._check()
-            if not self._boot or self._one("SELECT boot FROM origin") != (self._boot,):
+            if not self.boot or self._one("SELECT boot FROM origin") != (self.boot,):
                 raise ViewUseless("it is from before the machine started")
         except BaseException:
             self._rows.close()
@@ -201,7 +201,7 @@ class LocalView(Reads):
     def _check(self) -> None:
         if self._one("PRAGMA user_version") != (SCHEMA,):
             raise ViewUseless("it has another form")
-        expected = (self._identity.history, self._identity.incarnation)
+        expected = (self.identity.history, self.identity.incarnation)
         if self._all("SELECT history, incarnation FROM origin") != [expected]:
             raise ViewUseless("it is of another store")
         try:
