@@ -18,7 +18,7 @@ from demarkus_world.engine.checkpoints import Checkpoints
 from demarkus_world.engine.entries import CONTENT, Entry, Op
 from demarkus_world.engine.parallel import PARALLEL
 from demarkus_world.engine.proof import Tree
-from demarkus_world.engine.reader import Reader
+from demarkus_world.engine.reader import Found, Reader
 from demarkus_world.engine.refusals import StoreDamaged, ViewFailed
 from demarkus_world.engine.slots import NO_SLOT, Slot
 from demarkus_world.engine.versions import Versions
