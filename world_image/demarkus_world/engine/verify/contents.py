@@ -6,17 +6,19 @@ version before it and its body has the recorded hash. So an altered entry does n
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from demarkus_base.blobs.port import Blobs, Integrity, NotFound
 from demarkus_world.engine import retry
 from demarkus_world.engine.parallel import PARALLEL, in_parallel
-from demarkus_world.engine.verify.findings import Fault, Finding
+from demarkus_world.engine.verify.findings import KEPT, Fault, Finding
 from demarkus_world.engine.verify.ledger import Ledger, Retained
 from mark_protocol.versions import VersionError, check_header, parse_version
 
 PAGE = PARALLEL * 4
+WRITTEN = " after it was written: "
 
 Read = bytes | str | None
 """What a blob turned out to be: its bytes, the driver's word that it is damaged, or nothing."""
@@ -35,13 +37,29 @@ class Contents:
     async def check(self, paths: Iterable[str], told: Callable[[int], None]) -> list[Finding]:
         """What is wrong with the retained versions of these documents. Raises Unavailable."""
         findings: list[Finding] = []
+        strange: dict[str, list[int]] = {}
         retained = (version for path in paths for version in self._ledger.retained(path))
         while page := list(islice(retained, PAGE)):
             found = await in_parallel(self._read, page)
-            findings += await asyncio.to_thread(self._faults, page, found)
+            for finding, digest in await asyncio.to_thread(_faults, page, found):
+                if digest is not None and len(strange) < KEPT:
+                    strange.setdefault(digest, []).append(len(findings))
+                findings.append(finding)
             self.versions += len(page)
             told(self.versions)
+        if strange:
+            self._name_owners(findings, strange)
         return findings
+
+    def _name_owners(self, findings: list[Finding], strange: Mapping[str, Sequence[int]]) -> None:
+        """Say of bytes found in the wrong place whose they are, if they are a retained version's."""
+        for path in self._ledger.paths():
+            for version in self._ledger.retained(path):
+                for place in strange.get(version.stored, ()):
+                    finding = findings[place]
+                    before = finding.text.partition(WRITTEN)[0] + WRITTEN
+                    text = f"{before}{finding.object} holds the bytes of version {version.version} of {path}"
+                    findings[place] = replace(finding, text=text, field=None)
 
     async def _read(self, version: Retained) -> Read:
         try:
@@ -53,50 +71,43 @@ class Contents:
         self.bytes += len(data)
         return data
 
-    def _faults(self, page: Sequence[Retained], found: Sequence[Read]) -> list[Finding]:
-        return [
-            finding
-            for version, data in zip(page, found, strict=True)
-            if (finding := self._fault(version, data)) is not None
-        ]
 
-    def _fault(self, version: Retained, data: Read) -> Finding | None:
-        name = f"{_rank(version)} of {version.path} (version {version.version})"
-        if data is None:
-            text = f"{name} is missing: {version.blob} is gone, and nothing in the log pruned it"
-            return _finding(version, Fault.VERSION_MISSING, None, text)
-        if isinstance(data, str):
-            return _finding(version, Fault.VERSION_ALTERED, None, f"{name} can't be read back: {data}")
-        if hashlib.sha256(data).hexdigest() != version.stored:
-            field, detail = self._difference(version, data)
-            return _finding(version, Fault.VERSION_ALTERED, field, f"{name} was altered after it was written: {detail}")
-        if len(data) != version.size:
-            text = f"{name} has {len(data)} bytes and the hash that the log recorded, but the log says {version.size}"
-            return _finding(version, Fault.VERSION_ALTERED, "size", text)
-        return _inner_fault(version, data, name)
+def _faults(page: Sequence[Retained], found: Sequence[Read]) -> list[tuple[Finding, str | None]]:
+    """What is wrong, and the hash of the bytes that are there instead of the right ones."""
+    judged = (_fault(version, data) for version, data in zip(page, found, strict=True))
+    return [fault for fault in judged if fault is not None]
 
-    def _difference(self, version: Retained, data: bytes) -> tuple[str | None, str]:
-        """Which part of a version is another, as well as can be told from the bytes, and in words."""
-        if not data:
-            return None, f"{version.blob} is empty"
-        other = self._whose(hashlib.sha256(data).hexdigest())
-        if other is not None:
-            return None, f"{version.blob} holds the bytes of version {other.version} of {other.path}"
-        try:
-            body = parse_version(data).body
-        except VersionError:
-            return "header", f"{version.blob} is no stored version any more"
-        if hashlib.sha256(body).hexdigest() == version.body:
-            return "header", f"its text is unchanged, the lines above it in {version.blob} are not"
-        return "body", f"the text in {version.blob} is not the one whose hash the log recorded"
 
-    def _whose(self, stored: str) -> Retained | None:
-        """The version that has those bytes in truth."""
-        for path in self._ledger.paths():
-            for version in self._ledger.retained(path):
-                if version.stored == stored:
-                    return version
-        return None
+def _fault(version: Retained, data: Read) -> tuple[Finding, str | None] | None:
+    name = f"{_rank(version)} of {version.path} (version {version.version})"
+    if data is None:
+        text = f"{name} is missing: {version.blob} is gone, and nothing in the log pruned it"
+        return _finding(version, Fault.VERSION_MISSING, None, text), None
+    if isinstance(data, str):
+        return _finding(version, Fault.VERSION_ALTERED, None, f"{name} can't be read back: {data}"), None
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != version.stored:
+        field, detail = _difference(version, data)
+        text = f"{name} was altered{WRITTEN}{detail}"
+        return _finding(version, Fault.VERSION_ALTERED, field, text), digest
+    if len(data) != version.size:
+        text = f"{name} has {len(data)} bytes and the hash that the log recorded, but the log says {version.size}"
+        return _finding(version, Fault.VERSION_ALTERED, "size", text), None
+    inner = _inner_fault(version, data, name)
+    return None if inner is None else (inner, None)
+
+
+def _difference(version: Retained, data: bytes) -> tuple[str | None, str]:
+    """Which part of a version is another, as well as can be told from the bytes, and in words."""
+    if not data:
+        return None, f"{version.blob} is empty"
+    try:
+        body = parse_version(data).body
+    except VersionError:
+        return "header", f"{version.blob} is no stored version any more"
+    if hashlib.sha256(body).hexdigest() == version.body:
+        return "header", f"its text is unchanged, the lines above it in {version.blob} are not"
+    return "body", f"the text in {version.blob} is not the one whose hash the log recorded"
 
 
 def _inner_fault(version: Retained, data: bytes, name: str) -> Finding | None:

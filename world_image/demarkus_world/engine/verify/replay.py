@@ -4,35 +4,18 @@ Every slot has to be well formed, to begin where the one before ended and to nam
 other, the slot after both tells which one was altered; where a bundle has a copy, the copy that fits goes on.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from demarkus_base.blobs.port import Blobs, Integrity, NotFound
+from demarkus_base.blobs.port import Blobs
 from demarkus_base.tlog.tree import Edge
-from demarkus_world.engine import bundles, keys, retry, slots
-from demarkus_world.engine.bundles import Bundle
+from demarkus_world.engine import keys, retry
 from demarkus_world.engine.entries import Entry
-from demarkus_world.engine.parallel import PARALLEL, in_parallel
 from demarkus_world.engine.proof import leaf
-from demarkus_world.engine.refusals import StoreDamaged
 from demarkus_world.engine.slots import NO_SLOT, Slot
 from demarkus_world.engine.verify.findings import Fault, Finding, Findings
 from demarkus_world.engine.verify.ledger import Impossible, Ledger
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A copy of a slot: where it is kept, and what it says if it is one."""
-
-    kept_in: str
-    slot: Slot | None
-    hash: str
-    fault: str = ""
-
-    @property
-    def of_bundle(self) -> bool:
-        return not self.kept_in.startswith(keys.LOG)
+from demarkus_world.engine.verify.pieces import Piece, Pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +56,16 @@ class Replay:
         self.doubtful: set[str] = set()
         """Documents of which an entry was impossible: what follows of them means little."""
         self.at: dict[int, Mark] = {}
-        self._blobs = blobs
+        self._pieces = Pieces(
+            blobs, history=history, pause=pause, stray=self._blame_stray, unreadable=self._blame_bundle
+        )
         self._findings = findings
         self._history = history
-        self._pause = pause
         self._marks = frozenset(marks)
         self._told = told
         self._next = 1
         self._tip = _Tip()
         self._edge: Edge | None = Edge()
-        self._names: list[str] = []
-        self._listed: frozenset[str] = frozenset()
-        self._bundles: list[Bundle] = []
-        self._copies: dict[int, list[_Piece]] = {}
-        self._ahead: dict[str, bytes | None] = {}
         self._blamed: set[str] = set()
         if 0 in self._marks:
             self._remember(0)
@@ -102,38 +81,32 @@ class Replay:
         return self._edge
 
     async def run(self) -> None:
-        """Read everything that is there now; again for what came meanwhile. Raises Unavailable."""
-        await self._look()
-        while (first := await self._go_on()) is not None:
-            pieces = await self._pieces(first)
+        """Read everything that is there now; again for what came meanwhile. Raises Unavailable, BlobError."""
+        await self._pieces.look()
+        while pieces := await self._pieces_behind():
+            first = self._next
             piece = await self._chosen(first, pieces)
             if piece is None or piece.slot is None:
-                self._lose(first, await self._after(first))
+                self._lose(await self._pieces.after(first) or first + 1)
                 continue
             await self._check_place(piece, piece.slot)
             self._take_in(piece, piece.slot)
+            self._pieces.drop(first, piece.slot.last)
             self._told(self.sequence)
 
-    # What is there.
-
-    async def _look(self) -> None:
-        """List log and bundles, and take down what does not belong there."""
-        self._names = []
-        async for key in self._blobs.list(keys.LOG):
-            if keys.first_of(key) is None:
-                self._blame(Fault.STRAY, key, f"{key} is in the log and is not the name of a slot")
-            else:
-                self._names.append(key)
-        self._listed = frozenset(self._names)
-        self._bundles = await bundles.listed(self._blobs, pause=self._pause)
-
-    async def _go_on(self) -> int | None:
-        """Where the next slot that is there begins, or None at the end. A hole before it is a finding."""
-        if await self._pieces(self._next):
-            return self._next
-        found = await self._after(self._next)
+    async def _pieces_behind(self) -> list[Piece]:
+        """The copies of the next slot that is there, none at the end. A hole before it is a finding."""
+        pieces = await self._pieces.at(self._next)
+        if pieces:
+            return pieces
+        found = await self._pieces.after(self._next)
         if found is None:
-            return None
+            return []
+        # A running world may have copied slots into a bundle and dropped them since they were listed.
+        await self._pieces.look()
+        pieces = await self._pieces.at(self._next)
+        if pieces:
+            return pieces
         missing = keys.slot(self._next)
         self._blame(
             Fault.SLOT_MISSING,
@@ -141,72 +114,14 @@ class Replay:
             f"{_entries(self._next, found - 1)}: missing, {missing} is gone though later entries are there",
             entry=self._next,
         )
-        self._lose(self._next, found)
-        return found
-
-    async def _after(self, first: int) -> int | None:
-        """The beginning of the nearest slot behind that one, whatever is kept of it."""
-        starts = [start for name in self._names if (start := keys.first_of(name) or 0) > first]
-        for bundle in self._bundles:
-            if bundle.last > first:
-                await self._open_bundle(bundle)
-        starts += [start for start, kept in self._copies.items() if start > first and kept]
-        return min(starts, default=None)
-
-    async def _pieces(self, first: int) -> list[_Piece]:
-        """Every copy of the slot that begins there."""
-        for bundle in self._bundles:
-            if bundle.first <= first <= bundle.last:
-                await self._open_bundle(bundle)
-        key, kept = keys.slot(first), self._copies.get(first, [])
-        if kept and key not in self._listed:
-            return kept
-        data = await self._read_ahead(key)
-        return kept if data is None else [_piece(key, data), *kept]
-
-    async def _open_bundle(self, bundle: Bundle) -> None:
-        if bundle not in self._bundles:
-            return
-        self._bundles = [other for other in self._bundles if other != bundle]
-        data = await self._read(bundle.key)
-        if data is None:
-            return  # its slots are there, or a hole is found
-        try:
-            found = bundles.decode(data, bundle, history=self._history)
-        except StoreDamaged as error:
-            self._blame(Fault.BUNDLE, bundle.key, f"a bundle of the log was altered after it was written: {error}")
-            return
-        for start, copy in found:
-            if start >= self._next:
-                self._copies.setdefault(start, []).append(_piece(bundle.key, copy))
-
-    async def _read_ahead(self, key: str) -> bytes | None:
-        """A slot's bytes; those of the next ones are fetched with it."""
-        if key not in self._ahead:
-            self._ahead = {kept: data for kept, data in self._ahead.items() if kept > self._tip.slot}
-            page = [key]
-            if key in self._listed:
-                start = bisect_left(self._names, key)
-                page = [name for name in self._names[start : start + PARALLEL] if name not in self._ahead]
-            self._ahead |= zip(page, await in_parallel(self._read, page), strict=True)
-        found = self._ahead[key]
-        if found is None:
-            del self._ahead[key]  # it may come yet
-        return found
-
-    async def _read(self, key: str) -> bytes | None:
-        try:
-            return await retry.read(lambda: self._blobs.get(key), pause=self._pause)
-        except NotFound:
-            return None
-        except Integrity as error:
-            return str(error).encode()  # no JSON: told as an altered object
+        self._lose(found)
+        return await self._pieces.at(found)
 
     # Which copy is right.
 
-    async def _chosen(self, first: int, pieces: list[_Piece]) -> _Piece | None:
+    async def _chosen(self, first: int, pieces: list[Piece]) -> Piece | None:
         """The copy to go on with. The others are findings; all of them if none is a slot of this world."""
-        usable: list[_Piece] = []
+        usable: list[Piece] = []
         for piece in pieces:
             if not self._reject(piece, first):
                 usable.append(piece)
@@ -229,7 +144,7 @@ class Replay:
                 self._blame_copy(piece, "differs from the copy that the rest of the log fits")
         return best
 
-    def _reject(self, piece: _Piece, first: int) -> bool:
+    def _reject(self, piece: Piece, first: int) -> bool:
         """Whether a copy is no slot of this world for that place, which is then a finding."""
         if piece.slot is None:
             self._blame_copy(piece, piece.fault)
@@ -251,16 +166,16 @@ class Replay:
             return False
         return True
 
-    async def _vouched(self, piece: _Piece) -> bool | None:
+    async def _vouched(self, piece: Piece) -> bool | None:
         """Whether the slot behind it names its hash; None if there is none."""
         if piece.slot is None:
             return False
-        following = [copy.slot for copy in await self._pieces(piece.slot.last + 1) if copy.slot is not None]
+        following = [copy.slot for copy in await self._pieces.at(piece.slot.last + 1) if copy.slot is not None]
         if not following:
             return None
         return any(slot.prev == piece.hash for slot in following)
 
-    async def _check_place(self, piece: _Piece, slot: Slot) -> None:
+    async def _check_place(self, piece: Piece, slot: Slot) -> None:
         """Whether the slot follows the one before; if not, which of them was altered."""
         tip = self._tip
         if tip.hash is not None and slot.prev != tip.hash:
@@ -284,7 +199,7 @@ class Replay:
 
     # What it adds up to.
 
-    def _take_in(self, piece: _Piece, slot: Slot) -> None:
+    def _take_in(self, piece: Piece, slot: Slot) -> None:
         for entry in slot.entries:
             try:
                 self.ledger.apply(entry)
@@ -303,19 +218,24 @@ class Replay:
         self._tip = _Tip(piece.hash, slot.entries[-1].time, keys.slot(slot.first), slot.first, entries)
         if slot.last in self._marks:
             self._remember(slot.last, piece.hash)
-        self._copies = {start: kept for start, kept in self._copies.items() if start >= self._next}
 
     def _remember(self, size: int, slot_hash: str | None = None) -> None:
         self.at[size] = Mark(self._edge.root if self._edge else None, self._edge, slot_hash)
 
-    def _lose(self, first: int, following: int | None) -> None:
-        """Go on behind entries that can't be had."""
+    def _lose(self, following: int) -> None:
+        """Go on with that entry, behind some that can't be had."""
         self.ledger.entries_missing = True
         self._edge = None
         self._tip = replace(self._tip, hash=None)
-        self._next = following if following is not None else first + 1
+        self._next = following
 
-    def _blame_copy(self, piece: _Piece, text: str, *, field: str | None = None) -> None:
+    def _blame_stray(self, key: str) -> None:
+        self._blame(Fault.STRAY, key, f"{key} is in the log and is not the name of a slot")
+
+    def _blame_bundle(self, key: str, fault: str) -> None:
+        self._blame(Fault.BUNDLE, key, f"a bundle of the log was altered after it was written: {fault}")
+
+    def _blame_copy(self, piece: Piece, text: str, *, field: str | None = None) -> None:
         if piece.of_bundle:
             self._blame(Fault.BUNDLE, piece.kept_in, f"a bundle of the log was altered: a slot in it {text}")
         else:
@@ -329,14 +249,6 @@ class Replay:
         if key not in self._blamed:
             self._blamed.add(key)
             self._findings.add(Finding(fault=fault, object=key, text=text, entry=entry, field=field))
-
-
-def _piece(kept_in: str, data: bytes) -> _Piece:
-    hashed = slots.slot_hash(data)
-    try:
-        return _Piece(kept_in, slots.read(data, key=kept_in), hashed)
-    except StoreDamaged as error:
-        return _Piece(kept_in, None, hashed, str(error))
 
 
 def _impossible(key: str, entry: Entry, fault: Impossible) -> Finding:
