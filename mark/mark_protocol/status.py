@@ -45,6 +45,8 @@ DOCUMENT_ARCHIVED = "document is archived; unarchive first"
 CHAIN_CHECK_FAILED = "chain integrity check failed"
 INVALID_INCLUDE_ARCHIVED = "include-archived must be true or false"
 INVALID_PAGE_SIZE = "page-size must be between 1 and 1000"
+QUERY_TOO_SHORT = "query must be at least 2 characters"
+INVALID_LIMIT = "invalid limit"
 INVALID_SINCE = "invalid since cursor"
 
 # The body of `FETCH /health`; unlike an error's it has no empty line in front.

@@ -24,12 +24,6 @@ async def test_names_that_only_look_like_parents_are_names(a_world: Callable[...
     assert (await world.ask("FETCH", "/..a/b..md.md")).body == b"x"
 
 
-async def test_the_only_verb_of_the_grammar_that_is_not_offered_says_so(a_world: Callable[..., Any]) -> None:
-    world = await a_world()
-    response = await world.ask("LOOKUP", "/", query="tea")
-    assert response == Response("bad-request", {}, b"\n# Bad request\n\nunsupported verb: LOOKUP\n")
-
-
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [

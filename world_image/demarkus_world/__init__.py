@@ -5,7 +5,7 @@
     engine/        the store: an append-only commit log, its preconditions, its group commit
     view/          what the log says, in a form that answers questions
     transfer/      import from elsewhere, export as the tree of a Go server
-    verbs/         FETCH, LIST, VERSIONS, PUBLISH, APPEND, ARCHIVE, WATCH: one table
+    verbs/         FETCH, LIST, VERSIONS, PUBLISH, APPEND, ARCHIVE, LOOKUP, WATCH: one table
     changes.py     the log as changes of documents, for those who watch
     watches.py     the open streams of WATCH
     admission.py   rates of callers, slots of requests

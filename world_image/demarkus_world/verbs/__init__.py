@@ -6,6 +6,7 @@
     fetch.py       FETCH: documents, versions, content addresses, directories, health
     list.py        LIST: pages of a directory
     versions.py    VERSIONS: the history of a document and whether its chain holds
+    lookup.py      LOOKUP: documents and sections that match a query
     watch.py       WATCH: what may be watched, from where on; its first block
     writes.py      what the three writes share: order of checks, refusals of the engine
     publish.py     PUBLISH, and unarchive, which is a PUBLISH without a body

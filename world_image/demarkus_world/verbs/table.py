@@ -13,6 +13,7 @@ from demarkus_world.verbs.archive import archive
 from demarkus_world.verbs.call import Call, Refused, not_found
 from demarkus_world.verbs.fetch import fetch
 from demarkus_world.verbs.list import list_directory
+from demarkus_world.verbs.lookup import lookup
 from demarkus_world.verbs.publish import publish
 from demarkus_world.verbs.versions import versions
 from demarkus_world.verbs.watch import watch
@@ -36,9 +37,10 @@ VERBS: Mapping[Verb, Row] = {
     Verb.PUBLISH: Row(publish, writes=True),
     Verb.APPEND: Row(append, writes=True),
     Verb.ARCHIVE: Row(archive, writes=True),
+    Verb.LOOKUP: Row(lookup),
     Verb.WATCH: Row(watch),
 }
-"""Every verb that this server speaks; the grammar knows two more, which are answered as unsupported."""
+"""Every verb of the grammar."""
 
 
 class Answer(NamedTuple):
@@ -62,9 +64,7 @@ async def answer(
     try:
         if has_parent_segment(request.path):
             raise not_found(request.path)
-        row = VERBS.get(request.verb)
-        if row is None:
-            raise Refused(Status.BAD_REQUEST, f"unsupported verb: {request.verb}")
+        row = VERBS[request.verb]
         call = Call(
             request=request,
             path=clean(request.path),
