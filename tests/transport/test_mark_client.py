@@ -50,6 +50,8 @@ async def test_each_verb_becomes_its_request(kit, a_pool):
     await client.publish("/a.md", b"text", expected_version=0, metadata={"title": "A"})
     await client.append("/a.md", b"more", expected_version=1)
     await client.archive("/a.md")
+    await client.lookup("/notes/", "tea")
+    await client.lookup("/", "*", filter="tag=x", limit=5, match="body", include_superseded=True)
     auth = {"auth": "secret"}
     assert [parse_request(data) for data in server.requests] == [
         Request(Verb.FETCH, "/a.md", {"if-none-match": "x", **auth}),
@@ -58,6 +60,12 @@ async def test_each_verb_becomes_its_request(kit, a_pool):
         Request(Verb.PUBLISH, "/a.md", {"expected-version": "0", "title": "A", **auth}, b"text"),
         Request(Verb.APPEND, "/a.md", {"expected-version": "1", **auth}, b"more"),
         Request(Verb.ARCHIVE, "/a.md", auth),
+        Request(Verb.LOOKUP, "/notes/", {"query": "tea", **auth}),
+        Request(
+            Verb.LOOKUP,
+            "/",
+            {"query": "*", "filter": "tag=x", "limit": "5", "match": "body", "include-superseded": "true", **auth},
+        ),
     ]
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from mark_protocol.client.pool import Pool
 from mark_protocol.client.watch import Watch
-from mark_protocol.lookups import FILTER, LIMIT, MATCH, QUERY
+from mark_protocol.lookups import FILTER, INCLUDE_SUPERSEDED, LIMIT, MATCH, QUERY
 from mark_protocol.metadata import AUTH, EXPECTED_VERSION
 from mark_protocol.request import Request, Verb, encode_request
 from mark_protocol.response import Response, ResponseError, parse_response
@@ -91,10 +91,16 @@ class MarkClient:
         filter: str = "",
         limit: int | None = None,
         match: str = "",
+        include_superseded: bool = False,
         metadata: Mapping[str, str] = _NOTHING,
     ) -> Response:
         """LOOKUP documents below `scope`; `*` matches all. `lookups.parse_matches` reads the answer."""
-        options = {FILTER: filter, LIMIT: "" if limit is None else str(limit), MATCH: match}
+        options = {
+            FILTER: filter,
+            LIMIT: "" if limit is None else str(limit),
+            MATCH: match,
+            INCLUDE_SUPERSEDED: "true" if include_superseded else "",
+        }
         given = {key: value for key, value in options.items() if value}
         return await self.request(Request(Verb.LOOKUP, scope, {**metadata, QUERY: query, **given}))
 
