@@ -54,14 +54,14 @@ def set_described(rows: sqlite3.Connection, document: int, record: VersionRecord
         return
     rows.execute("UPDATE document SET metadata = ? WHERE id = ?", (metadata_text(described.metadata), document))
     rows.execute(
-        "INSERT OR REPLACE INTO catalog VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO catalog SELECT id, path, NOT archived, ?, ?, ?, ?, ? FROM document WHERE id = ?",
         (
-            document,
             described.title,
             described.title.lower(),
             "".join(f"\n{tag.lower()}" for tag in described.tags) + "\n",
             described.importance,
             record.modified // 1000,
+            document,
         ),
     )
 
@@ -144,6 +144,7 @@ def _set_archived(rows: sqlite3.Connection, entry: Entry) -> None:
     if bool(archived) == archive or entry.version != newest:
         raise InvalidEntry(f"{entry.op} of version {entry.version} of {entry.path}, which does not fit its state")
     rows.execute("UPDATE document SET archived = ? WHERE id = ?", (archive, document))
+    rows.execute("UPDATE catalog SET live = ? WHERE document = ?", (not archive, document))
     _count(rows, entry.path, live=-1 if archive else 1)
 
 

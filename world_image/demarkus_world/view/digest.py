@@ -11,8 +11,7 @@ _CONTENT = (
     "SELECT path, first, newest, predecessor, archived, body, metadata FROM document ORDER BY path",
     "SELECT d.path, v.number, v.stored, v.body, v.size, v.blob, v.modified, v.sequence, a.name, a.credential"
     " FROM document d JOIN version v ON v.document = d.id JOIN author a ON a.id = v.author ORDER BY 1, 2",
-    "SELECT d.path, c.heading, c.title, c.tags, c.importance, c.modified"
-    " FROM document d JOIN catalog c ON c.document = d.id ORDER BY 1",
+    "SELECT path, live, heading, title, tags, importance, modified FROM catalog ORDER BY path",
 )
 
 

@@ -14,7 +14,7 @@ class FilterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """SQL over `c` (a row of the catalog) and `d` (its document), and the value that it takes."""
+    """SQL over `c`, a row of the catalog, and the value that it takes."""
 
     sql: str
     value: str | float
@@ -35,7 +35,7 @@ def _condition(clause: str) -> Condition:
         return Condition(f"c.modified {'>' if key == 'modified-after' else '<'} ?", _seconds(key, value))
     # Metadata is one JSON text without spaces, and a quote inside it is escaped: the pair is found as a whole only.
     pair = json.dumps({key: value}, separators=(",", ":"))[1:-1]
-    return Condition("instr(d.metadata, ?) > 0", pair)
+    return Condition("instr((SELECT metadata FROM document WHERE id = c.document), ?) > 0", pair)
 
 
 def _seconds(key: str, value: str) -> float:

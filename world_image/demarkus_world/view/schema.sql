@@ -73,10 +73,13 @@ CREATE TABLE version (
     PRIMARY KEY (document, number)
 ) WITHOUT ROWID;
 
--- What LOOKUP searches of the newest versions that could be read (Mark protocol 8.1). `title` and `tags` are in lower
--- case for comparison, each tag between line ends; `heading` is the title as it is shown. modified: whole seconds.
+-- What LOOKUP searches of the newest versions that could be read (Mark protocol 8.1), all in one table. `title` and
+-- `tags` are in lower case for comparison, each tag between line ends; `heading` is the title as it is shown.
+-- live: not archived. modified: whole seconds.
 CREATE TABLE catalog (
     document   INTEGER PRIMARY KEY,
+    path       TEXT    NOT NULL,
+    live       INTEGER NOT NULL,
     heading    TEXT    NOT NULL,
     title      TEXT    NOT NULL,
     tags       TEXT    NOT NULL,

@@ -7,7 +7,9 @@ read, neither its rows nor their number.
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from demarkus_world.view.catalog import tags_of
@@ -40,25 +42,18 @@ def search_catalog(rows: sqlite3.Connection, query: Query, readable: Readable) -
     hit = "(instr(c.title, ?) > 0 OR instr(c.tags, ?) > 0)"
     score = " + ".join(hit for _ in asked) or "0"
     values: list[Any] = [value for term in asked for value in (term, f"\n{term}\n")]
-    below, bounds = _below("d", query.scope)
-    where = [*(condition.sql for condition in query.conditions), *below]
-    # Without words everything below a path counts: then the path is where to begin.
-    tables = "document d CROSS JOIN catalog c" if below else "catalog c CROSS JOIN document d"
-    found = rows.execute(
-        f"SELECT d.path, c.heading, c.importance, d.metadata, {score} AS score FROM {tables}"
-        f" WHERE d.id = c.document AND NOT d.archived {'AND score > 0' if asked else ''}"
-        f"{''.join(f' AND {part}' for part in where)}"
-        " ORDER BY score DESC, c.importance DESC, c.modified DESC, d.path",
-        (*values, *(condition.value for condition in query.conditions), *bounds),
-    )
-    return _taken(
-        (
-            Match(path=path, importance=importance, title=title, tags=tags_of(json.loads(metadata)))
-            for path, title, importance, metadata, _ in found
-        ),
-        query,
-        readable,
-    )
+    where, bounds = _where(query)
+    with _snapshot(rows):
+        found = rows.execute(
+            f"SELECT c.document, c.path, c.heading, c.importance, {score} AS score FROM catalog c"
+            f" WHERE {'score > 0 AND ' if asked else ''}{where}"
+            " ORDER BY score DESC, c.importance DESC, c.modified DESC, c.path",
+            (*values, *bounds),
+        )
+        return [
+            Match(path=path, importance=importance, title=title, tags=_tags(rows, document))
+            for document, path, title, importance, _ in _taken(found, query, readable)
+        ]
 
 
 def search_sections(rows: sqlite3.Connection, query: Query, readable: Readable) -> list[Match]:
@@ -71,35 +66,35 @@ def search_sections(rows: sqlite3.Connection, query: Query, readable: Readable) 
     if not asked:
         return []
     expression = wanted(asked)
-    below, bounds = _below("d", query.scope)
-    where = [*(condition.sql for condition in query.conditions), *below]
-    found = rows.execute(
-        "SELECT d.path, c.heading, c.importance, d.metadata, s.anchor, s.heading, s.text,"
-        " -bm25(words, 1.0, 2.0, 3.0) * (CASE WHEN s.place < 0 THEN 2.0 ELSE 1.0 END) * (0.3 + 0.7 * c.importance)"
-        " * (CASE WHEN instr(d.path, '/journal/') THEN 0.5 ELSE 1.0 END) AS score"
-        " FROM words CROSS JOIN section s ON s.id = words.rowid JOIN indexed i ON i.id = s.indexed"
-        " JOIN view.document d ON d.path = i.path JOIN view.catalog c ON c.document = d.id"
-        " WHERE words MATCH ? AND NOT d.archived AND (s.place < 0 OR s.indexed NOT IN"
-        " (SELECT b.indexed FROM words(?) w JOIN section b ON b.id = w.rowid WHERE b.place < 0))"
-        f"{''.join(f' AND {part}' for part in where)}"
-        " ORDER BY score DESC, d.path, s.anchor",
-        (expression, expression, *(condition.value for condition in query.conditions), *bounds),
-    )
-    return _taken(
-        (
-            Match(
-                path=path,
-                importance=importance,
-                title=title,
-                tags=tags_of(json.loads(metadata)),
-                anchor=anchor,
-                heading=heading,
-                snippet=snippet(text, asked),
-            )
-            for path, title, importance, metadata, anchor, heading, text, _ in found
-        ),
-        query,
-        readable,
+    where, bounds = _where(query)
+    with _snapshot(rows):
+        found = rows.execute(
+            "SELECT c.document, c.path, c.heading, c.importance, s.id,"
+            " -bm25(words, 1.0, 2.0, 3.0) * (CASE WHEN s.place < 0 THEN 2.0 ELSE 1.0 END) * (0.3 + 0.7 * c.importance)"
+            " * (CASE WHEN instr(c.path, '/journal/') THEN 0.5 ELSE 1.0 END) AS score"
+            " FROM words CROSS JOIN section s ON s.id = words.rowid CROSS JOIN indexed i ON i.id = s.indexed"
+            " CROSS JOIN view.document d ON d.path = i.path CROSS JOIN view.catalog c ON c.document = d.id"
+            " WHERE words MATCH ? AND (s.place < 0 OR s.indexed NOT IN"
+            " (SELECT b.indexed FROM words(?) w CROSS JOIN section b ON b.id = w.rowid WHERE b.place < 0))"
+            f" AND {where} ORDER BY score DESC, c.path, s.anchor",
+            (expression, expression, *bounds),
+        )
+        return [_section_match(rows, row, asked) for row in _taken(found, query, readable)]
+
+
+def _section_match(rows: sqlite3.Connection, row: tuple[Any, ...], asked: Sequence[str]) -> Match:
+    document, path, title, importance, section, _ = row
+    anchor, heading, text = rows.execute(
+        "SELECT anchor, heading, text FROM section WHERE id = ?", (section,)
+    ).fetchone()
+    return Match(
+        path=path,
+        importance=importance,
+        title=title,
+        tags=_tags(rows, document),
+        anchor=anchor,
+        heading=heading,
+        snippet=snippet(text, asked),
     )
 
 
@@ -118,21 +113,32 @@ def snippet(text: str, asked: Sequence[str]) -> str:
     return data[: LOOKUP_SNIPPET - 3].decode(errors="ignore") + "..."
 
 
-def _taken(found: Iterator[Match], query: Query, readable: Readable) -> list[Match]:
-    taken: list[Match] = []
-    if query.limit < 1:
-        return taken
-    for match in found:
-        if readable(match.path):
-            taken.append(match)
-            if len(taken) == query.limit:
-                break
-    return taken
+@contextmanager
+def _snapshot(rows: sqlite3.Connection) -> Iterator[None]:
+    """One state of the database for all that is read inside."""
+    rows.execute("BEGIN")
+    try:
+        yield
+    finally:
+        rows.execute("ROLLBACK")
 
 
-def _below(table: str, scope: str) -> tuple[list[str], list[str]]:
-    """The conditions of a scope: the path itself, or what begins with it and a slash."""
-    if scope == ROOT:
-        return [], []
-    # "0" follows "/", so this is a range of the index.
-    return [f"({table}.path = ? OR ({table}.path > ? AND {table}.path < ?))"], [scope, f"{scope}/", f"{scope}0"]
+def _taken(found: Iterator[tuple[Any, ...]], query: Query, readable: Readable) -> list[tuple[Any, ...]]:
+    """The first rows that may be read; the second column is the path."""
+    return list(islice((row for row in found if readable(row[1])), query.limit))
+
+
+def _where(query: Query) -> tuple[str, list[Any]]:
+    """What holds for every row of an answer, and its values."""
+    parts = ["c.live", *(condition.sql for condition in query.conditions)]
+    values: list[Any] = [condition.value for condition in query.conditions]
+    if query.scope != ROOT:
+        # "0" follows "/": the path itself, and what begins with it and a slash.
+        parts.append("(c.path = ? OR (c.path > ? AND c.path < ?))")
+        values += [query.scope, f"{query.scope}/", f"{query.scope}0"]
+    return " AND ".join(parts), values
+
+
+def _tags(rows: sqlite3.Connection, document: int) -> tuple[str, ...]:
+    (metadata,) = rows.execute("SELECT metadata FROM document WHERE id = ?", (document,)).fetchone()
+    return tags_of(json.loads(metadata))
