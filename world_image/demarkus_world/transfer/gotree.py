@@ -34,17 +34,18 @@ _DEEPEST = 512
 
 
 class GoTree:
-    """A source. `root` is the server's content root."""
+    """A source. `root` is the server's content root; names in it that are not the server's can be left out."""
 
     name = "Go tree"
     counted = True
 
-    def __init__(self, root: Path, report: Report) -> None:
+    def __init__(self, root: Path, report: Report, *, without: frozenset[str] = frozenset()) -> None:
         try:
             self._rooted = Rooted(root)
         except OSError as error:
             raise SourceError(f"{root}: {error.strerror}") from None
         self._report = report
+        self._without = without
 
     def close(self) -> None:
         """Let go of the tree."""
@@ -63,7 +64,8 @@ class GoTree:
     def _folder(self, parts: Parts) -> tuple[list[_Document], list[Parts]]:
         """The documents whose pointers lie in a folder, and the folders below it."""
         try:
-            names = {name.name: name.kind for name in self._rooted.names(parts)}
+            left_out = frozenset() if parts else self._without
+            names = {name.name: name.kind for name in self._rooted.names(parts) if name.name not in left_out}
             documents = self._with_versions(parts, names)
         except OSError as error:
             self._report.refuse(_path(parts), f"it can't be read: {error.strerror}")

@@ -45,12 +45,12 @@ async def opened(
     async with AsyncExitStack() as stack:
         store = await _store(named, dry_run=dry_run, must_exist=must_exist or settings is None)
         stack.push_async_callback(store.blobs.close)
-        if dry_run or named.directory is None:
-            # What a rehearsal says is not so; and of a bucket the view folder may be a running world's.
-            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="demarkus-view-"))
-            view = Path(scratch)
-        else:
+        view: Path | None = None  # what a rehearsal says is not so: it leaves nothing behind
+        if named.directory is not None and not dry_run:
             view = (settings.view.directory if settings is not None else None) or named.directory / VIEW
+        elif not dry_run:
+            # The view folder of a world on a bucket may be in use by that world.
+            view = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="demarkus-view-")))
         engine = await Engine.open(
             DryBlobs(store.blobs) if dry_run else store.blobs,
             await _identity(store.blobs, settings),
