@@ -413,3 +413,20 @@ async def test_a_world_sweeps_by_itself_soon_after_the_start_and_when_something_
     task.cancel()
     assert waits == [300, 5 * 3600, 24 * 3600, 24 * 3600]
     assert len(await bodies(blobs)) == 1
+
+
+async def test_what_does_not_fit_one_list_goes_on_another(
+    start: Start, clock: Any, bodies: Any, entries: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demarkus_world.engine.sweep.LIST_BYTES", 1000)
+    blobs = MemoryBlobs()
+    process = await start(blobs)
+    await many_versions(process, 41, "/ä.md")
+    await process.prune("/ä.md", keep=1)
+    assert (await process.sweeper.sweep()).found == 40
+    lists = [await blobs.get(key) async for key in blobs.list("sweeps/")]
+    assert 1 < len(lists) == sum(entry["op"] == "sweep" for entry in await entries(blobs))
+    assert max(len(data) for data in lists) < 1500
+    clock.now += DAY
+    assert (await process.sweeper.sweep()).deleted == 40
+    assert len(await bodies(blobs)) == 1

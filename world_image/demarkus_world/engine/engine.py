@@ -254,6 +254,10 @@ class Engine:
         """Whether content is refused because the store has no space left."""
         return self._space.full or self._space.refused
 
+    async def make_room(self) -> bool:
+        """Let go of the reserve, for what makes room and finds none; False if there is none to let go of."""
+        return await self._space.release()
+
     @property
     def statistics(self) -> Statistics:
         counts = self._committer.counts

@@ -17,16 +17,20 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from demarkus_base.blobs.port import BlobError, Blobs, Exists, NotFound, Throttled
+from demarkus_base.blobs.port import BlobError, Blobs, Exists, NotFound, StoreFull, Throttled
 from demarkus_base.blobs.port import Unavailable as BlobsUnavailable
 from demarkus_world.engine import canonical, keys, retry
 from demarkus_world.engine.engine import Engine, EngineError, Rules, StoreDamaged, Sweep, Unavailable, View
+from demarkus_world.engine.engine import StoreFull as EngineStoreFull
 from demarkus_world.engine.model import Credential
 from demarkus_world.engine.parallel import in_parallel
 
 SCHEMA = 1
 LIST_BYTES = 3 * 1024 * 1024
-"""Size of a list's keys; what does not fit goes on the list of another sweep."""
+"""Size of a list; what does not fit goes on the list of another sweep."""
+
+ESCAPED = 3
+"""Bytes that a byte of a key may take in a list."""
 
 BREATH = 256
 """Keys that are looked up before the loop gets a turn."""
@@ -127,15 +131,19 @@ class Sweeper:
 
         With `below` only those of lower versions.
         """
+        view = await self._engine.view(exact=True)
         found: list[str] = []
         size = 0
-        async for key in retry.listing(self._blobs, keys.blobs_of(path), pause=self._pause):
+        listed = retry.listing(self._blobs, keys.blobs_of(path), pause=self._pause)
+        async for key in _unhurried(listed):
             version = keys.version_of(key)
             if version is None:
                 logger.warning("%s: not the name of a blob, left alone", key)
-            elif key not in marked and (below is None or (version.path == path and version.version < below)):
+            elif below is not None and (version.path != path or version.version >= below):
+                continue
+            elif key not in marked and not _has(view, key):
                 found.append(key)
-                size += len(key.encode()) + len(key)
+                size += ESCAPED * len(key.encode())
             if size > LIST_BYTES:
                 if free := await self._still_free(found):
                     yield free
@@ -144,6 +152,7 @@ class Sweeper:
             yield free
 
     async def _still_free(self, found: Sequence[str]) -> list[str]:
+        """Those that nothing refers to now, with all that was committed so far, and that nobody holds."""
         view = await self._engine.view(exact=True)
         retention = self._rules().retention
         free: list[str] = []
@@ -214,7 +223,7 @@ class Sweeper:
     async def _try(self, call: Callable[..., Awaitable[None]], *arguments: object) -> None:
         """A call that may be repeated whatever became of it, until the store says something definite.
 
-        Raises NotFound, Unavailable.
+        Raises NotFound, StoreFull, Unavailable.
         """
         attempt = 1
         while True:
@@ -222,11 +231,25 @@ class Sweeper:
                 return await call(*arguments)
             except NotFound:
                 raise
+            except StoreFull as error:
+                if not await self._engine.make_room():
+                    raise EngineStoreFull("store is full") from error
+                continue
             except BlobError as error:
                 if attempt == retry.ATTEMPTS or not isinstance(error, (Throttled, BlobsUnavailable)):
                     raise Unavailable(f"the sweep can't go on: {error}") from error
             await self._pause(retry.pause_before(attempt))
             attempt += 1
+
+
+async def _unhurried(listed: AsyncIterator[str]) -> AsyncIterator[str]:
+    """The same, with a turn for everybody else now and then."""
+    number = 0
+    async for key in listed:
+        yield key
+        number += 1
+        if number % BREATH == 0:
+            await asyncio.sleep(0)
 
 
 def _has(view: View, key: str) -> bool:
