@@ -78,7 +78,7 @@ def without(name: str) -> Callable[[dict[str, Any]], object]:
         (2, entry(operation="1"), True, "operation is '1'"),
         (2, entry(credential="password"), True, "credential is 'password'"),
         (2, entry(title="x"), True, "title missing or not expected in publish"),
-        (2, entry(op="propose"), True, "op is 'propose', which this version does not know"),
+        (2, entry(op="vanish"), True, "op is 'vanish', which this version does not know"),
         (2, entry(by=None), True, "by is None"),
         (2, entry(path="/\ud800.md"), True, "path is"),
         (2, without("blob"), True, "blob missing or not expected in publish"),

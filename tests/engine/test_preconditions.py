@@ -48,6 +48,10 @@ class Tip:
         return len(self._documents)
 
     @property
+    def open_proposals(self) -> int:
+        return 0
+
+    @property
     def stored_bytes(self) -> int:
         return 100 * len(self._documents)
 

@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_world.authority import Rules
 from demarkus_world.engine.engine import Engine, Identity
+from demarkus_world.engine.engine import Rules as EngineRules
+from demarkus_world.policy import Policy
 from demarkus_world.settings import ReadMode
 from demarkus_world.verbs.table import answer
 from mark_protocol.grants import Allow, Grant, KeySet, key_id, public_jwks, sign_grant
@@ -104,7 +106,7 @@ async def a_world() -> AsyncIterator[Callable[..., Any]]:
     """Makes worlds: `await a_world(reads=..., tokens=..., grants=..., compatible=...)`."""
     async with AsyncExitStack() as stack:
 
-        async def make(*, compatible: bool = False, **changes: Any) -> AskedWorld:
+        async def make(*, compatible: bool = False, policy: Policy | None = None, **changes: Any) -> AskedWorld:
             clock, blobs = [START], MemoryBlobs()
             engine = await Engine.open(
                 blobs,
@@ -112,6 +114,7 @@ async def a_world() -> AsyncIterator[Callable[..., Any]]:
                 now=lambda: clock[0],
                 random=random.Random(7).randbytes,
                 compatible=compatible,
+                rules=lambda: EngineRules(policy=policy),
             )
             stack.push_async_callback(engine.close)
             return AskedWorld(engine, blobs, rules(**changes), compatible, clock)

@@ -2,10 +2,14 @@
 
     settings.py    `world.yaml` as a value, and its problems as sentences
     authority.py   who may do what: one pinned rule set
+    policy.py      what a world asks of documents, and the document that says so
+    content.py     secrets (content_secrets.py) and personal data (content_personal.py) in text
     engine/        the store: an append-only commit log, its preconditions, its group commit
     view/          what the log says, in a form that answers questions
     transfer/      import from elsewhere, export as the tree of a Go server
     verbs/         FETCH, LIST, VERSIONS, PUBLISH, APPEND, ARCHIVE, LOOKUP, WATCH: one table
+    proposals.py   writes that wait for somebody's decision
+    seeds.py       what the configuration writes into the world
     changes.py     the log as changes of documents, for those who watch
     watches.py     the open streams of WATCH
     admission.py   rates of callers, slots of requests

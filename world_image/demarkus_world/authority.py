@@ -21,14 +21,11 @@ from typing import Literal, NamedTuple
 
 from cachetools import LRUCache
 
-from demarkus_world.settings import ReadMode
+from demarkus_world.settings import AGENT_MANIFEST, ReadMode
 from mark_protocol.grants import Allow, Grant, GrantError, KeySet, looks_like_grant, verify_grant
 from mark_protocol.patterns import matches, may_contain
 from mark_protocol.status import Status
 from mark_protocol.tokens import TokenSet
-
-AGENT_MANIFEST = "/.well-known/agent-manifest.md"
-"""Readable by everybody in every mode (Mark protocol 4.9)."""
 
 VERIFIED_GRANTS = 4096
 """Grants whose signature is remembered; a grant lives 5 minutes, so this is many thousands of callers an hour."""
@@ -71,6 +68,10 @@ class Credential:
     def permits(self, operation: Operation, path: str) -> bool:
         """Whether one entry has both the operation and a pattern that matches."""
         return any(matches(pattern, path) for pattern in self._patterns(operation))
+
+    def may_somewhere(self, operation: Operation) -> bool:
+        """Whether there is any path for the operation."""
+        return any(True for _ in self._patterns(operation))
 
     def on_the_way(self, directory: str) -> bool:
         """Whether something that may be read can be below this directory."""

@@ -33,6 +33,7 @@ EPOCH = 12
 
 KINDS: Mapping[Op, Kind] = {
     Op.PUBLISH: Kind.PUBLISH,
+    Op.SEED: Kind.PUBLISH,
     Op.APPEND: Kind.APPEND,
     Op.ARCHIVE: Kind.ARCHIVE,
     Op.UNARCHIVE: Kind.PUBLISH,

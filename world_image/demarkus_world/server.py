@@ -28,6 +28,8 @@ from demarkus_world.engine.sweep import Sweeper
 from demarkus_world.housekeeping import Housekeeping
 from demarkus_world.management import ManagementServer
 from demarkus_world.metrics import Metrics
+from demarkus_world.proposals import expire
+from demarkus_world.seeds import sow
 from demarkus_world.service import Service
 from demarkus_world.settings import HistoryMode, HostPort, RetentionKey, Settings
 from demarkus_world.sources import Sources
@@ -44,6 +46,12 @@ GRACE = 10.0
 
 PROBE = 5.0
 """Seconds between two looks at a bucket that are made also when nobody asks."""
+
+EXPIRY = 3600.0
+"""Seconds between two looks for proposals that have waited too long."""
+
+AGAIN = 60.0
+"""Seconds until what the store did not take is written again."""
 
 LOOK = 1.0
 """Seconds between two looks at what may fail on its own."""
@@ -271,6 +279,8 @@ class World:
                 ("lag", lag.measure(self._metrics.loop_lag.observe)),
                 ("sweeps", sweeper.keep_sweeping()),
                 ("scrub", _scrub(engine).run()),
+                ("seeds", self._keep_sown(engine)),
+                ("proposals", _expire(engine)),
             )
         ]
         try:
@@ -281,6 +291,19 @@ class World:
             await asyncio.gather(*tasks, return_exceptions=True)
         for task in done:
             task.result()
+
+    async def _keep_sown(self, engine: Engine) -> None:
+        """Writes what the configuration says into the world, at the start and whenever that changes."""
+        while True:
+            self._changed.clear()
+            again = None
+            try:
+                await sow(engine, self._sources.settings)
+            except EngineError as error:
+                logger.error("what the configuration says of documents is not written yet: %s", error)
+                again = AGAIN
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), timeout=again)
 
     async def _observe(self, engine: Engine, listener: Listener) -> None:
         """Keeps the gauges current. Raises CannotServe when the store has to be opened anew."""
@@ -316,6 +339,18 @@ async def _probe(engine: Engine, store: Store) -> None:
         if store.observed is not None:
             with contextlib.suppress(EngineError):
                 await engine.view(exact=True)
+
+
+async def _expire(engine: Engine) -> None:
+    """Closes proposals that nobody decided in time."""
+    while True:
+        try:
+            closed = await expire(engine, now=_now())
+            if closed:
+                logger.info("%d proposals have expired", closed)
+        except EngineError as error:
+            logger.error("proposals are not closed yet: %s", error)
+        await asyncio.sleep(EXPIRY)
 
 
 async def _listen_to_commands(mount: Path, housekeeping: Housekeeping, store: Store, stack: AsyncExitStack) -> None:

@@ -30,8 +30,13 @@ from pydantic.alias_generators import to_camel
 from demarkus_base import settings as base
 from demarkus_world.engine import rules as engine_rules
 from demarkus_world.engine.model import Expected
+from demarkus_world.policy import AXIS, KEY, POLICY_PATH, VALUE, PersonalData, Policy, Strictness
+from mark_protocol.paths import clean, has_parent_segment, unstorable
 from mark_protocol.patterns import PatternError, check_pattern
 from mark_protocol.times import parse_rfc3339
+
+AGENT_MANIFEST = "/.well-known/agent-manifest.md"
+"""What a site says of itself to agents; readable by everybody in every mode (Mark protocol 4.9)."""
 
 MAX_BYTES = 1 << 20
 """Larger configuration files are refused unread (a ConfigMap can't hold more either)."""
@@ -119,6 +124,20 @@ def _time(value: Any) -> datetime:
     if time is None:
         raise ValueError(f'expected an RFC 3339 time such as "2026-01-01T00:00:00Z", got {value!r}')
     return time
+
+
+def _off(value: Any) -> Any:
+    # YAML reads an unquoted `off` as a truth value.
+    return "off" if value is False else value
+
+
+def _document(value: str) -> str:
+    rule = unstorable(value)
+    if rule is None and (not value.endswith(".md") or has_parent_segment(value) or clean(value) != value):
+        rule = "a document's path is absolute, without empty or dot segments, and ends in .md"
+    if rule is not None:
+        raise ValueError(f'"{value}": {rule}')
+    return value
 
 
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
@@ -239,6 +258,44 @@ class Expect(_Section):
     min_size: int = Field(default=0, ge=0)
 
 
+class PolicySettings(_Section):
+    """The write policy (Mark protocol 6.6); where it is given, the policy document follows it and nobody writes that.
+
+    `allowedValues` maps a metadata key, or the axis of a tag `axis:value`, to what it may say.
+    """
+
+    strictness: Strictness = Strictness.WARN
+    require_tags: tuple[Annotated[str, StringConstraints(pattern=rf"^{AXIS}$", max_length=100)], ...] = Field(
+        default=(), max_length=50
+    )
+    require_fields: tuple[Annotated[str, StringConstraints(pattern=rf"^{KEY}$", max_length=100)], ...] = Field(
+        default=(), max_length=50
+    )
+    allowed_values: dict[
+        Annotated[str, StringConstraints(pattern=rf"^{AXIS}$", max_length=100)],
+        Annotated[
+            tuple[Annotated[str, StringConstraints(pattern=rf"^{VALUE}$", max_length=100)], ...],
+            Field(min_length=1, max_length=100),
+        ],
+    ] = Field(default={}, max_length=50)
+    personal_data: Annotated[PersonalData, BeforeValidator(_off)] = PersonalData.OFF
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that the engine judges by."""
+        return Policy(**dict(self))
+
+
+class Seed(_Section):
+    """A document that is made when the world starts and there is none; afterwards it is like any other.
+
+    Only the agent manifest has a text of its own to fall back on.
+    """
+
+    path: Annotated[str, AfterValidator(_document)]
+    text: Annotated[str, StringConstraints(min_length=1, max_length=1 << 20)] | None = None
+
+
 class Listen(_Section):
     """UDP for Mark, TCP for probes and metrics, TCP with TLS for the operator (only with `managementKeys`)."""
 
@@ -272,6 +329,8 @@ class Settings(_Section):
     history: HistoryMode = HistoryMode.PROTECTED
     retention: Retention = Retention()
     expect: Expect | None = None
+    policy: PolicySettings | None = None
+    seed: tuple[Seed, ...] = Field(default=(), max_length=100)
     limits: RequestLimits = RequestLimits()
     listen: Listen = Listen()
     tokens: tuple[Path, ...] = Field(default=(), max_length=16)
@@ -284,6 +343,15 @@ class Settings(_Section):
     def _signed(self) -> Settings:
         if self.management_keys is not None and self.identity.key_file is None:
             raise ValueError("managementKeys needs identity.keyFile: without it the world can't sign what it answers")
+        return self
+
+    @model_validator(mode="after")
+    def _seeds(self) -> Settings:
+        for number, seed in enumerate(self.seed):
+            if seed.path == POLICY_PATH and self.policy is not None:
+                raise ValueError(f"seed.{number}: {POLICY_PATH} follows the field policy; remove one of the two")
+            if seed.text is None and seed.path != AGENT_MANIFEST:
+                raise ValueError(f"seed.{number}.text: required; only {AGENT_MANIFEST} has a default")
         return self
 
     @property
@@ -302,6 +370,7 @@ class Settings(_Section):
                 holds=[engine_rules.Hold(paths=hold.paths, reason=hold.reason) for hold in retention.holds],
             ),
             quota=engine_rules.Quota(max_documents=self.limits.max_documents, max_bytes=self.limits.max_bytes),
+            policy=None if self.policy is None else self.policy.policy,
         )
 
     @property
@@ -310,7 +379,7 @@ class Settings(_Section):
         return None if self.grants_not_before is None else int(self.grants_not_before.timestamp())
 
 
-LIVE = frozenset({"reads", "limits", "retention", "expect", "grants_not_before", "log"})
+LIVE = frozenset({"reads", "limits", "retention", "expect", "policy", "seed", "grants_not_before", "log"})
 """Fields that a running world takes over when its configuration changes; `limits.maxStreams` is not among them."""
 
 

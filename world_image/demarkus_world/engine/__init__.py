@@ -14,6 +14,8 @@ What is stored
 
 How it changes
     preconditions.py  what a write comes to, given what is there (pure)
+    judgement.py      whether content may be kept: secrets, personal data, policy (pure)
+    inspection.py     what that rests on: the policy in force, findings in a body
     rules.py          what the owner lays down: floors, holds, quotas (pure)
     tentative.py      what is there, counting what is decided and not durable yet
     members.py        writes in line, and the slot they make

@@ -25,10 +25,11 @@ from demarkus_base.blobs.port import Unavailable as BlobsUnavailable
 from demarkus_world.engine import keys, retry, slots
 from demarkus_world.engine.entries import Entry
 from demarkus_world.engine.fairness import Fairness
+from demarkus_world.engine.inspection import Inspection
 from demarkus_world.engine.log import Log
 from demarkus_world.engine.members import Member, compose
 from demarkus_world.engine.model import Adopt, Change, Write, Written
-from demarkus_world.engine.preconditions import Content, Ground, decide
+from demarkus_world.engine.preconditions import Content, Ground, decide, joined
 from demarkus_world.engine.refusals import EngineError, OutcomeUnknown, StoreDamaged, StoreFull, Unavailable
 from demarkus_world.engine.rules import Rules
 from demarkus_world.engine.space import Space
@@ -83,6 +84,7 @@ class Committer:
         self._space = space or Space(None)
         self._writer = random(16).hex()
         self._tentative = Tentative(log.view)
+        self._inspection = Inspection(log.view, versions, self._tentative)
         self._line: deque[Member] = deque()
         # Held while writes are decided, so that the line is in the order of the decisions.
         self._deciding = asyncio.Lock()
@@ -106,6 +108,7 @@ class Committer:
         try:
             async with asyncio.timeout(timeout):
                 await self._space.recover()
+                await self._inspection.prepare(write, self._rules())
                 async with self._deciding:
                     if self._closing or self._ended:
                         raise Unavailable(self.fault or "the world is shutting down")
@@ -163,7 +166,11 @@ class Committer:
         member.decision, member.refusal = None, None
         try:
             base = await self._base(write)
-            ground = Ground(rules=self._rules(), now=max(self._now(), self._log.tip_time), full=self._space.full)
+            rules = self._rules()
+            body = joined(base, write) if isinstance(write, Write) and base is not None else None
+            standard = await self._inspection.standard(write, rules, body=body)
+            now = max(self._now(), self._log.tip_time)
+            ground = Ground(rules=rules, standard=standard, now=now, full=self._space.full)
             member.decision = decide(write, self._tentative, base, ground=ground)
         except EngineError as refusal:
             member.refusal = refusal

@@ -23,6 +23,7 @@ from demarkus_world.engine.model import (
     Head,
     Identity,
     Prune,
+    Settle,
     Sweep,
     VersionRecord,
     View,
@@ -34,6 +35,7 @@ from demarkus_world.engine.notes import WorldKey, origin
 from demarkus_world.engine.proof import Tree
 from demarkus_world.engine.reader import Reader
 from demarkus_world.engine.refusals import (
+    ContentRefused,
     ContentTooLarge,
     DocumentArchived,
     DocumentMissing,
@@ -43,6 +45,12 @@ from demarkus_world.engine.refusals import (
     OutcomeUnknown,
     PathCollision,
     PathUnstorable,
+    PolicyInvalid,
+    PolicyOwned,
+    PolicyRefused,
+    PolicyRequired,
+    ProposalClosed,
+    ProposalsFull,
     PruneForbidden,
     QuotaExceeded,
     StoreDamaged,
@@ -71,6 +79,7 @@ __all__ = [
     "ChainReport",
     "Change",
     "Child",
+    "ContentRefused",
     "ContentTooLarge",
     "DocumentArchived",
     "DocumentMissing",
@@ -85,10 +94,17 @@ __all__ = [
     "OutcomeUnknown",
     "PathCollision",
     "PathUnstorable",
+    "PolicyInvalid",
+    "PolicyOwned",
+    "PolicyRefused",
+    "PolicyRequired",
+    "ProposalClosed",
+    "ProposalsFull",
     "Prune",
     "PruneForbidden",
     "QuotaExceeded",
     "Rules",
+    "Settle",
     "Statistics",
     "StoreDamaged",
     "StoreForeign",
@@ -268,6 +284,11 @@ class Engine:
             lost=counts.lost,
             waiting=counts.waiting,
         )
+
+    @property
+    def newest(self) -> View:
+        """The state as this process knows it, without asking the store."""
+        return self._log.view
 
     async def view(self, *, exact: bool) -> View:
         """The state. An exact one has every commit that ended before this call, whoever made it; another one may lack

@@ -6,6 +6,8 @@ No title, tag, text or e-mail stands here: what must be erasable is in the blobs
                         imported: modified (ms); predecessor = hash of the version before, if the first here is not v1
     archive unarchive   version, the newest, which stays as it is
     prune               first..version are no longer retained; stored = hash of the last of them; erase
+    seed propose        as publish: by the world itself; a write that waits for somebody's decision
+    decide              version, the newest of the proposal, which is archived with it; verdict
     sweep               below `path` so many blobs were there that nothing before this entry refers to; they may be
                         deleted from `due` (ms) on, and nothing after it may refer to a blob staged before it
 """
@@ -26,24 +28,28 @@ class Op(StrEnum):
     UNARCHIVE = "unarchive"
     PRUNE = "prune"
     SWEEP = "sweep"
+    SEED = "seed"
+    PROPOSE = "propose"
+    DECIDE = "decide"
 
 
-CONTENT = frozenset({Op.PUBLISH, Op.APPEND})
+CONTENT = frozenset({Op.PUBLISH, Op.APPEND, Op.SEED, Op.PROPOSE})
 
 _COMMON = frozenset({"seq", "time", "op", "path", "operation"})
 _WHO = frozenset({"by", "credential"})
 _OF_OP = {
-    Op.PUBLISH: frozenset({"version", "stored", "body", "size", "blob"}),
-    Op.APPEND: frozenset({"version", "stored", "body", "size", "blob"}),
+    **dict.fromkeys(CONTENT, frozenset({"version", "stored", "body", "size", "blob"})),
     Op.ARCHIVE: frozenset({"version"}),
     Op.UNARCHIVE: frozenset({"version"}),
     Op.PRUNE: frozenset({"version", "first", "stored", "erase"}),
     Op.SWEEP: frozenset({"blobs", "due"}),
+    Op.DECIDE: frozenset({"version", "verdict"}),
 }
 _MAY = {Op.PUBLISH: frozenset({"modified", "predecessor"})}
 _HASH = re.compile("[0-9a-f]{64}")
 _ID = re.compile("[0-9a-f]{32}")
 _CREDENTIALS = frozenset({"token", "grant", "local"})
+_VERDICTS = frozenset({"accept", "reject", "expire"})
 
 
 class EntryFault(ValueError):
@@ -72,6 +78,7 @@ class Entry:
     erase: bool | None = None
     blobs: int | None = None
     due: int | None = None
+    verdict: str | None = None
 
 
 def to_json(entry: Entry) -> dict[str, Any]:
@@ -143,5 +150,6 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "first": _is_number,
     "blobs": _is_number,
     "due": _is_number,
+    "verdict": lambda value: value in _VERDICTS,
     "erase": lambda value: type(value) is bool,
 }

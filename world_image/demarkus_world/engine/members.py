@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from demarkus_world.engine.entries import CONTENT, Entry, Op
-from demarkus_world.engine.model import Adopt, Change, Sweep, View, Written
+from demarkus_world.engine.model import Adopt, Change, Settle, Sweep, View, Write, Written
 from demarkus_world.engine.preconditions import Content, Decision
 from demarkus_world.engine.refusals import EngineError, Unavailable
 
@@ -31,9 +31,12 @@ class Member:
     @property
     def entries(self) -> int:
         """How many entries of a slot it takes."""
-        if self.decision is None or not self.decision.changes:
+        if self.decision is None:
             return 0
-        return 2 if self.decision.content is not None and (self.decision.pruned or self.archives) else 1
+        also = int(self.decision.also is not None)
+        if not self.decision.changes:
+            return also
+        return also + (2 if self.decision.content is not None and (self.decision.pruned or self.archives) else 1)
 
     @property
     def archives(self) -> bool:
@@ -76,12 +79,14 @@ def compose(batch: Sequence[Member], view: View, *, time: int) -> tuple[list[Ent
             # Of a document the times never go back; what comes from elsewhere was not modified later than now.
             modified = min(max(_time_of(decision.content, time), modified), time)
             made[path] = modified
-        for draft in _drafts(member, decision):
+        for draft in (*_settled(member, decision), *_drafts(member, decision)):
             adopted = modified if draft.op in CONTENT and isinstance(member.write, Adopt) else None
             entries.append(replace(draft, seq=view.sequence + len(entries) + 1, time=time, modified=adopted))
         pruned = (decision.pruned.first, decision.pruned.last) if decision.pruned else None
-        sequence = view.sequence + len(entries) if decision.changes else None
-        answers.append(Written(decision.outcome, decision.version, modified, pruned, sequence))
+        sequence = view.sequence + len(entries) if member.entries else None
+        answers.append(
+            Written(decision.outcome, decision.version, modified, pruned, sequence, warnings=decision.warnings)
+        )
     return entries, answers
 
 
@@ -89,9 +94,28 @@ def _time_of(content: Content, now: int) -> int:
     return now if content.modified is None else content.modified
 
 
+def _settled(member: Member, decision: Decision) -> Iterator[Entry]:
+    """The decision on a proposal, which stands before the write that it lets through."""
+    write = member.write
+    settle = write if isinstance(write, Settle) else write.accepts if isinstance(write, Write) else None
+    settled = decision.also[1] if decision.also else decision
+    if settle is not None and settled.changes:
+        yield Entry(
+            seq=0,
+            time=0,
+            op=Op.DECIDE,
+            path=settle.path,
+            version=settled.version,
+            operation=member.operation,
+            by=settle.by,
+            credential=settle.credential,
+            verdict=settle.verdict,
+        )
+
+
 def _drafts(member: Member, decision: Decision) -> Iterator[Entry]:
     """A member's entries, still without sequence and time."""
-    if not decision.changes:
+    if not decision.changes or isinstance(member.write, Settle):
         return
     content, pruned, write = decision.content, decision.pruned, member.write
     draft = Entry(

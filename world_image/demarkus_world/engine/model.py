@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-WriteOperation = Literal["publish", "append", "archive", "unarchive", "prune", "sweep"]
+WriteOperation = Literal["publish", "append", "archive", "unarchive", "prune", "sweep", "seed", "propose", "decide"]
 Credential = Literal["token", "grant", "local"]
-Outcome = Literal["created", "unchanged", "archived", "unarchived", "pruned", "swept"]
+Outcome = Literal["created", "unchanged", "archived", "unarchived", "pruned", "swept", "settled"]
+Verdict = Literal["accept", "reject", "expire"]
 ChildKind = Literal["file", "directory"]
 ChainState = Literal["intact", "pruned", "broken"]
 
@@ -118,12 +119,24 @@ class View(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Settle:
+    """Closes the proposal at `path`, once: its document is archived. Only one that waited too long expires."""
+
+    path: str
+    verdict: Verdict
+    by: str | None = None
+    credential: Credential | None = None
+    op: WriteOperation = field(default="decide", init=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     """A change somebody asks for.
 
     `metadata` is publisher metadata, already valid by Mark protocol 6.2 (for `append` only the overlay).
     `expected` is the version it builds on: None = whatever is there, 0 = nothing may be there.
     `retention_acts` says whether a key `retention` prunes or is only stored.
+    `accepts` is the proposal that this write was: it is closed in the same slot, or neither happens.
     """
 
     op: WriteOperation
@@ -134,6 +147,7 @@ class Write:
     by: str
     credential: Credential
     retention_acts: bool = True
+    accepts: Settle | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +202,7 @@ class Sweep:
     op: WriteOperation = field(default="sweep", init=False)
 
 
-Change = Write | Adopt | Prune | Sweep
+Change = Write | Adopt | Prune | Sweep | Settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +210,7 @@ class Written:
     """What became of a write that was not refused. `modified` is the time of that version.
 
     `pruned` are the first and the last version that it took away; `sequence` is that of its last entry, if it made one.
+    `warnings` are the lines that the policy has to say about it.
     """
 
     outcome: Outcome
@@ -203,6 +218,7 @@ class Written:
     modified: int
     pruned: tuple[int, int] | None = None
     sequence: int | None = field(default=None, compare=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

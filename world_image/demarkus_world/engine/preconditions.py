@@ -1,8 +1,8 @@
 """What a write comes to, given what is there: a pure decision, made again whenever another writer came first.
 
 The order of the tests is the protocol's (Mark protocol, PUBLISH): version expectation, path collision, archived,
-unchanged, size; then what this world's owner laid down (`Rules`) and whether there is space. Nothing is created before
-all of them have passed.
+unchanged, size; then what it says (`judgement`), what this world's owner laid down (`Rules`) and whether there is
+space. Nothing is created before all of them have passed.
 """
 
 import hashlib
@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from demarkus_world.engine.model import Adopt, Change, Outcome, Prune, Sweep, Write
+from demarkus_world.engine.judgement import PROPOSAL_LIFE, Standard, check_archive, check_authority, check_room, judge
+from demarkus_world.engine.model import Adopt, Change, Outcome, Prune, Settle, Sweep, Write
 from demarkus_world.engine.refusals import (
     ContentTooLarge,
     DocumentArchived,
     DocumentMissing,
     MetadataRefused,
     PathCollision,
+    ProposalClosed,
     PruneForbidden,
     QuotaExceeded,
     StoreFull,
@@ -64,9 +66,12 @@ class Retained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What a decision rests on besides documents: the rules, the time (ms), whether no space is left for content."""
+    """What a decision rests on besides documents: the rules, by what content is judged, the time (ms), whether no
+    space is left for content.
+    """
 
     rules: Rules = field(default_factory=Rules)
+    standard: Standard = field(default_factory=Standard)
     now: int = 0
     full: bool = False
 
@@ -84,6 +89,9 @@ class Tip(Protocol):
     def stored_bytes(self) -> int:
         """The size of all retained versions."""
         ...
+
+    @property
+    def open_proposals(self) -> int: ...
 
     def document(self, path: str) -> Document | None: ...
 
@@ -123,7 +131,7 @@ class Decision:
     """What to commit: a new version, perhaps with a prune, or an archive transition, or (`changes` False) nothing.
 
     `after` is the document as the next write would find it (None: it is not about one); `new` says that it was not
-    there before.
+    there before. `also` is what happens to another document in the same slot: the proposal that is accepted.
     """
 
     outcome: Outcome
@@ -133,6 +141,8 @@ class Decision:
     content: Content | None = None
     pruned: Pruned | None = None
     new: bool = False
+    warnings: tuple[str, ...] = ()
+    also: "tuple[str, Decision] | None" = None
 
     @property
     def growth(self) -> int:
@@ -144,10 +154,16 @@ def decide(write: Change, tip: Tip, base: StoredVersion | None = None, *, ground
     """Decide on a write. `base` is the version an APPEND builds on; it is needed when that is the newest one.
 
     Raises VersionConflict, PathCollision, DocumentArchived, DocumentMissing, ContentTooLarge, MetadataRefused,
-    VersionRefused, PruneForbidden, QuotaExceeded, StoreFull.
+    VersionRefused, PruneForbidden, ContentRefused, PolicyRefused, PolicyInvalid, PolicyOwned, PolicyRequired,
+    ProposalClosed, ProposalsFull, QuotaExceeded, StoreFull.
     """
-    decision = _decide(write, tip, base, ground)
+    check_authority(write, ground.standard)
+    accepts = write.accepts if isinstance(write, Write) else None
+    also = (accepts.path, _settle(accepts, tip, ground)) if accepts else None
+    decision = replace(_decide(write, tip, base, ground), also=also)
     if decision.content is not None:
+        if isinstance(write, Write):
+            decision = replace(decision, warnings=_judge(write, decision.content, tip, ground))
         exceeded = ground.rules.quota.exceeded(
             documents=tip.documents,
             size=tip.stored_bytes,
@@ -164,10 +180,12 @@ def decide(write: Change, tip: Tip, base: StoredVersion | None = None, *, ground
 def _decide(write: Change, tip: Tip, base: StoredVersion | None, ground: Ground) -> Decision:
     if isinstance(write, Sweep):
         return Decision(outcome="swept", version=0, after=None, changes=True)
+    if isinstance(write, Settle):
+        return _settle(write, tip, ground)
     document = tip.document(write.path)
     if isinstance(write, Adopt):
         return _adopt(write, tip, document)
-    if isinstance(write, Write) and write.op == "publish":
+    if isinstance(write, Write) and write.op in ("publish", "seed", "propose"):
         return _publish(write, tip, document, ground)
     if document is None:
         raise DocumentMissing(write.path)
@@ -176,12 +194,35 @@ def _decide(write: Change, tip: Tip, base: StoredVersion | None, ground: Ground)
     if write.op == "append":
         return _append(write, tip, document, base, ground)
     archived = write.op == "archive"
+    if archived and not document.archived and write.credential != "local":
+        check_archive(write.path, ground.standard)
     return Decision(
         outcome="archived" if archived else "unarchived",
         version=document.version,
         after=replace(document, archived=archived),
         changes=document.archived != archived,
     )
+
+
+def _judge(write: Write, new: Content, tip: Tip, ground: Ground) -> tuple[str, ...]:
+    if write.op == "propose":
+        check_room(tip.open_proposals)
+    return judge(write, metadata=new.metadata, body=parse_version(new.data).body, standard=ground.standard)
+
+
+def _settle(settle: Settle, tip: Tip, ground: Ground) -> Decision:
+    document = tip.document(settle.path)
+    if document is None:
+        raise DocumentMissing(settle.path)
+    if document.archived:
+        raise ProposalClosed(f"{settle.path} is decided")
+    modified = tip.retained(settle.path, document.version).modified
+    lapsed = modified is not None and modified + PROPOSAL_LIFE <= ground.now
+    if settle.verdict == "expire" and not lapsed:
+        return Decision(outcome="unchanged", version=document.version, after=document, changes=False)
+    if settle.verdict == "accept" and lapsed:
+        raise ProposalClosed(f"{settle.path} has expired")
+    return Decision(outcome="settled", version=document.version, after=replace(document, archived=True), changes=True)
 
 
 def _prune(write: Prune, tip: Tip, document: Document, ground: Ground) -> Decision:
@@ -235,14 +276,19 @@ def _publish(write: Write, tip: Tip, document: Document | None, ground: Ground) 
     return _new_version(write, tip, document, metadata, write.body, body_hash, ground)
 
 
+def joined(base: StoredVersion, write: Write) -> bytes:
+    """The body that an APPEND makes of the version it builds on."""
+    between = b"\n" if base.body and not base.body.endswith(b"\n") else b""
+    return base.body + between + write.body
+
+
 def _append(write: Write, tip: Tip, document: Document, base: StoredVersion | None, ground: Ground) -> Decision:
     _check_expectation(write, document)
     if document.archived:
         raise DocumentArchived(write.path)
     if base is None or base.number != document.version:
         raise ValueError(f"an append to version {document.version} of {write.path} needs that version")
-    between = b"\n" if base.body and not base.body.endswith(b"\n") else b""
-    body = base.body + between + write.body
+    body = joined(base, write)
     if len(body) > limits.BODY:
         raise ContentTooLarge(f"{write.path} would have {len(body)} bytes, at most {limits.BODY} are allowed")
     metadata = _checked(write.path, merge_for_append(base.metadata, write.metadata))

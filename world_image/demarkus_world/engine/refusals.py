@@ -87,6 +87,43 @@ class QuotaExceeded(WriteRefused):
         self.limit = limit
 
 
+class ContentRefused(WriteRefused):
+    """The text holds what may not be kept; `message` is the wire's text and names line and kind, never the value."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message.rstrip())
+        self.message = message
+
+
+class PolicyRefused(WriteRefused):
+    """The world's policy refuses the write; with `ask` somebody else may let it through. `message` is the wire's."""
+
+    def __init__(self, message: str, *, ask: bool) -> None:
+        super().__init__(message.rstrip())
+        self.message = message
+        self.ask = ask
+
+
+class PolicyInvalid(WriteRefused):
+    """A policy document that is no policy: the one that would be written, or the one that is there."""
+
+
+class PolicyRequired(WriteRefused):
+    """The policy in force can't be archived while it refuses writes."""
+
+
+class PolicyOwned(WriteRefused):
+    """The policy document follows the configuration; nobody else writes it."""
+
+
+class ProposalsFull(WriteRefused):
+    """As many proposals are open as there may be."""
+
+
+class ProposalClosed(WriteRefused):
+    """The proposal has been decided, or is too old to be."""
+
+
 class PathUnstorable(WriteRefused):
     """The path breaks the storability rule named by `rule`."""
 

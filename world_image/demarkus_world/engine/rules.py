@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from demarkus_world.policy import Policy
 from mark_protocol.patterns import matches
 
 
@@ -61,7 +62,8 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules in force."""
+    """The rules in force. `policy` is the configured one; without it the policy document of the world counts."""
 
     retention: Retention = Retention()
     quota: Quota = Quota()
+    policy: Policy | None = None

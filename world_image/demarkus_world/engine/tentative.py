@@ -7,6 +7,7 @@ and decided anew.
 from collections import deque
 
 from demarkus_world.engine.preconditions import Content, Decision, Document, Retained
+from demarkus_world.policy import PROPOSALS
 from demarkus_world.view.local import LocalView
 
 
@@ -28,6 +29,16 @@ class Tentative:
     def stored_bytes(self) -> int:
         """The size of all versions that are, or will be, retained."""
         return self._view.stored_bytes + self._growth
+
+    @property
+    def open_proposals(self) -> int:
+        """How many proposals wait for a decision, counting what is decided and not durable yet."""
+        count = self._view.live_below(PROPOSALS)
+        for path, decided in self._decided.items():
+            if path.startswith(f"{PROPOSALS}/"):
+                head, after = self._view.head(path), decided[-1].after
+                count += int(after is not None and not after.archived) - int(head is not None and not head.archived)
+        return count
 
     def document(self, path: str) -> Document | None:
         """The document as the newest decision, or the view, leaves it."""
@@ -74,6 +85,8 @@ class Tentative:
             self._decided.setdefault(path, deque()).append(decision)
             self._new_documents += decision.new
             self._growth += decision.growth
+        if decision.also is not None:
+            self.add(*decision.also)
 
     def became_durable(self, path: str, decision: Decision) -> None:
         """Take the oldest decision on a path away, now that the view has it."""
@@ -84,6 +97,8 @@ class Tentative:
             self._growth -= decision.growth
             if not decided:
                 del self._decided[path]
+        if decision.also is not None:
+            self.became_durable(*decision.also)
 
     def forget(self) -> None:
         """Go back to the view alone."""

@@ -10,6 +10,7 @@
     watch.py       WATCH: what may be watched, from where on; its first block
     writes.py      what the three writes share: order of checks, refusals of the engine
     publish.py     PUBLISH, and unarchive, which is a PUBLISH without a body
+    publish_decision.py  a PUBLISH that decides a proposal
     append.py      APPEND
     archive.py     ARCHIVE
     table.py       verb -> function, and the steps that all verbs share

@@ -8,7 +8,14 @@ from __future__ import annotations
 from demarkus_world.authority import Operation
 from demarkus_world.engine.engine import Write
 from demarkus_world.verbs.call import Call, Refused
-from demarkus_world.verbs.writes import authorise, check_document, commit, retention_acts, sent_metadata
+from demarkus_world.verbs.writes import (
+    authorise,
+    check_document,
+    commit_or_propose,
+    retention_acts,
+    sent_metadata,
+    told,
+)
 from mark_protocol.metadata import EXPECTED_VERSION, USER
 from mark_protocol.numbers import parse_go_integer
 from mark_protocol.response import Response
@@ -40,10 +47,11 @@ async def append(call: Call) -> Response:
         expected=_expected(call),
         by=credential.label,
         credential=credential.kind,
-        retention_acts=retention_acts(call, credential),
+        retention_acts=retention_acts(call, credential, call.path),
     )
-    written = await commit(call, write)
-    return Response(Status.CREATED, {"version": str(written.version), "modified": format_rfc3339(written.modified)})
+    written = await commit_or_propose(call, write)
+    keys = {"version": str(written.version), "modified": format_rfc3339(written.modified)}
+    return Response(Status.CREATED, {**keys, **told(call, written)})
 
 
 def _expected(call: Call) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from demarkus_world.authority import Credential, Denial, Rules
+from demarkus_world.authority import AUTHENTICATION_REQUIRED, Credential, Denial, Rules
 from demarkus_world.engine.engine import Engine
+from demarkus_world.proposals import is_proposal, made_by, target_of
 from mark_protocol.request import Request
 from mark_protocol.response import Response
 from mark_protocol.status import Status
@@ -39,13 +40,27 @@ class Call:
         """A value of the request's metadata, empty if absent."""
         return self.request.metadata.get(name, "")
 
+    def denial(self, path: str) -> Denial | None:
+        """Why the caller may not read the path, or None.
+
+        A proposal is for holders of a credential, in every read mode: its author, and who may read what it is about.
+        """
+        if not is_proposal(path):
+            return self.rules.read(self.credential, path)
+        if self.credential is None:
+            return AUTHENTICATION_REQUIRED
+        head = self.engine.newest.head(path)
+        if head is not None and made_by(head, self.credential):
+            return None
+        return self.rules.read(self.credential, (target_of(head) if head is not None else None) or path)
+
     def require_readable(self, path: str) -> None:
         """Raises Refused if the caller may not read the path."""
-        refuse(self.rules.read(self.credential, path))
+        refuse(self.denial(path))
 
     def readable(self, path: str) -> bool:
         """Whether the caller may read the path; for filtering rows."""
-        return self.rules.read(self.credential, path) is None
+        return self.denial(path) is None
 
 
 class Refused(Exception):

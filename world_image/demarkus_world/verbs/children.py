@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from demarkus_world.engine.engine import Child, View
+from demarkus_world.policy import PROPOSALS
 from demarkus_world.settings import ReadMode
 from demarkus_world.verbs.call import Call, not_found, refuse
 from mark_protocol import listings
@@ -29,8 +30,9 @@ def visible_children(call: Call, view: View, directory: str, *, include_archived
 
 def enter(call: Call, directory: str) -> bool:
     """Whether the caller sees only a part of this directory; raises Refused if it may not even be listed."""
-    denial = call.rules.read(call.credential, directory)
-    if denial is not None and not call.rules.on_the_way(call.credential, directory):
+    denial = call.denial(directory)
+    reviews = directory == PROPOSALS and call.credential is not None
+    if denial is not None and not reviews and not call.rules.on_the_way(call.credential, directory):
         refuse(denial)
     return denial is not None
 

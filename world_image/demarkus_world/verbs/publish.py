@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from demarkus_world.authority import Operation
 from demarkus_world.engine.engine import Write
+from demarkus_world.proposals import is_proposal
 from demarkus_world.verbs.call import Call, Refused
-from demarkus_world.verbs.writes import authorise, check_document, commit, retention_acts, sent_metadata
+from demarkus_world.verbs.publish_decision import decide
+from demarkus_world.verbs.writes import (
+    authorise,
+    check_document,
+    commit,
+    commit_or_propose,
+    retention_acts,
+    sent_metadata,
+    told,
+)
 from mark_protocol.metadata import EXPECTED_VERSION, MetadataError, check_store_rules, with_default_type
 from mark_protocol.numbers import parse_go_integer
 from mark_protocol.response import Response
@@ -15,6 +25,8 @@ from mark_protocol.times import format_rfc3339
 
 async def publish(call: Call) -> Response:
     """Answers a PUBLISH. Unarchiving is the right to archive, not the right to write."""
+    if is_proposal(call.path):
+        return await decide(call)
     if not call.request.body:
         return await _unarchive(call)
     credential = authorise(call, Operation.WRITE, unconfigured=PUBLISHING_NEEDS_TOKENS)
@@ -32,11 +44,12 @@ async def publish(call: Call) -> Response:
         expected=_expected(call),
         by=credential.label,
         credential=credential.kind,
-        retention_acts=retention_acts(call, credential),
+        retention_acts=retention_acts(call, credential, call.path),
     )
-    written = await commit(call, write)
+    written = await commit_or_propose(call, write)
     status = Status.CREATED if written.outcome == "created" else Status.OK
-    return Response(status, {"version": str(written.version), "modified": format_rfc3339(written.modified)})
+    keys = {"version": str(written.version), "modified": format_rfc3339(written.modified)}
+    return Response(status, {**keys, **told(call, written)})
 
 
 async def _unarchive(call: Call) -> Response:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from demarkus_world.authority import Credential, Denial, Operation
+from demarkus_world.content import TOLD
 from demarkus_world.engine.engine import (
+    Change,
+    ContentRefused,
     ContentTooLarge,
     DocumentArchived,
     DocumentMissing,
@@ -11,6 +16,11 @@ from demarkus_world.engine.engine import (
     OutcomeUnknown,
     PathCollision,
     PathUnstorable,
+    PolicyInvalid,
+    PolicyOwned,
+    PolicyRefused,
+    PolicyRequired,
+    ProposalClosed,
     PruneForbidden,
     QuotaExceeded,
     StoreFull,
@@ -18,6 +28,7 @@ from demarkus_world.engine.engine import (
     Write,
     Written,
 )
+from demarkus_world.proposals import NotKept, is_proposal, keep
 from demarkus_world.verbs.call import Call, Refused, not_found
 from mark_protocol.listings import conflict_body
 from mark_protocol.metadata import RETENTION, USER, MetadataError, publisher_metadata
@@ -39,6 +50,8 @@ def authorise(call: Call, operation: Operation, *, unconfigured: str) -> Credent
         raise Refused(Status.BAD_REQUEST, HASH_PATH_RESERVED)
     if not call.rules.configured:
         raise Refused(Status.NOT_PERMITTED, unconfigured)
+    if is_proposal(call.path):
+        raise Refused(Status.BAD_REQUEST, "a proposal is only decided: PUBLISH decision: accept or decision: reject")
     writer = call.rules.writer(call.credential, operation, call.path)
     if isinstance(writer, Denial):
         raise Refused(writer.status, writer.message)
@@ -77,18 +90,39 @@ def sent_metadata(call: Call, credential: Credential) -> dict[str, str]:
         metadata = publisher_metadata(sent)
     except MetadataError as error:
         raise Refused(Status.BAD_REQUEST, error.message) from None
-    if RETENTION in metadata and not call.ignore_retention and not retention_acts(call, credential):
+    if RETENTION in metadata and not call.ignore_retention and not retention_acts(call, credential, call.path):
         raise Refused(Status.NOT_PERMITTED, f"{RETENTION} needs the prune right")
     return metadata
 
 
-def retention_acts(call: Call, credential: Credential) -> bool:
+def retention_acts(call: Call, credential: Credential, path: str) -> bool:
     """Whether a key `retention` of this sender prunes: always in a compatible world, else with the right to prune."""
-    return call.compatible or credential.permits(Operation.PRUNE, call.path)
+    return call.compatible or credential.permits(Operation.PRUNE, path)
 
 
-async def commit(call: Call, write: Write) -> Written:
-    """Hands a write to the engine; what it refuses becomes Refused or Conflict."""
+def told(call: Call, written: Written) -> dict[str, str]:
+    """What a response says of the policy's warnings; upstream servers say nothing."""
+    if call.compatible or not written.warnings:
+        return {}
+    return {"policy-warning": "; ".join(written.warnings[:TOLD])}
+
+
+async def commit_or_propose(call: Call, write: Write) -> Written:
+    """As `commit`; what the policy leaves to somebody else is kept as a proposal, and refused naming it."""
+    try:
+        return await commit(call, write)
+    except PolicyRefusal as refusal:
+        if not refusal.ask:
+            raise
+        try:
+            refusal.metadata["proposal"] = await keep(call.engine, write, timeout=call.timeout)
+        except NotKept as reason:
+            refusal.metadata["proposal-error"] = str(reason)
+        raise
+
+
+async def commit(call: Call, write: Change) -> Written:
+    """Hands a write to the engine; what it refuses becomes Refused, Conflict or PolicyRefusal."""
     try:
         return await call.engine.write(write, timeout=call.timeout)
     except VersionConflict as error:
@@ -96,7 +130,7 @@ async def commit(call: Call, write: Write) -> Written:
     except DocumentArchived:
         raise Refused(Status.ARCHIVED, DOCUMENT_ARCHIVED) from None
     except DocumentMissing:
-        raise not_found(call.path) from None
+        raise not_found(write.path) from None
     except PathCollision as error:
         raise Refused(Status.BAD_REQUEST, f"{error}: path collision") from None
     except PathUnstorable as error:
@@ -105,12 +139,33 @@ async def commit(call: Call, write: Write) -> Written:
         raise Refused(Status.SERVER_ERROR, CONTENT_TOO_LARGE) from None
     except MetadataRefused as error:
         raise Refused(Status.BAD_REQUEST, error.message) from None
-    except (PruneForbidden, QuotaExceeded) as error:
+    except PolicyRefused as error:
+        raise PolicyRefusal(error.message, ask=error.ask) from None
+    except ContentRefused as error:
+        raise Refused(Status.BAD_REQUEST, error.message) from None
+    except PolicyInvalid as error:
+        raise Refused(Status.BAD_REQUEST, str(error)) from None
+    except ProposalClosed as error:
+        raise Refused(Status.ARCHIVED, str(error)) from None
+    except (PruneForbidden, QuotaExceeded, PolicyOwned, PolicyRequired) as error:
         raise Refused(Status.NOT_PERMITTED, str(error)) from None
     except OutcomeUnknown as error:
         raise Refused(Status.SERVER_ERROR, f"outcome unknown, operation {error.operation}", fault=str(error)) from None
     except StoreFull as error:
         raise Refused(Status.SERVER_ERROR, "store is full", fault=str(error)) from None
+
+
+class PolicyRefusal(Refused):
+    """The policy refuses the write; `metadata` says whether it is kept as a proposal."""
+
+    def __init__(self, message: str, *, ask: bool) -> None:
+        super().__init__(Status.BAD_REQUEST, message)
+        self.ask = ask
+        self.metadata: dict[str, str] = {}
+
+    @property
+    def response(self) -> Response:
+        return replace(super().response, metadata=self.metadata)
 
 
 class Conflict(Refused):

@@ -40,7 +40,7 @@ def apply(rows: sqlite3.Connection, entry: Entry, described: Described | None) -
     """
     if entry.op in CONTENT:
         _add_version(rows, entry, described)
-    elif entry.op in (Op.ARCHIVE, Op.UNARCHIVE):
+    elif entry.op in (Op.ARCHIVE, Op.UNARCHIVE, Op.DECIDE):
         _set_archived(rows, entry)
     elif entry.op is Op.PRUNE:
         _prune(rows, entry)
@@ -139,7 +139,7 @@ def _add_document(rows: sqlite3.Connection, entry: Entry, body: bytes) -> int:
 
 
 def _set_archived(rows: sqlite3.Connection, entry: Entry) -> None:
-    archive = entry.op is Op.ARCHIVE
+    archive = entry.op is not Op.UNARCHIVE
     document, newest, archived = _existing(rows, entry, "id, newest, archived")
     if bool(archived) == archive or entry.version != newest:
         raise InvalidEntry(f"{entry.op} of version {entry.version} of {entry.path}, which does not fit its state")

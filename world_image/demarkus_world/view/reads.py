@@ -106,6 +106,11 @@ class Reads:
         """Whether a document in any state lies below; the root always is one."""
         return self._one("SELECT 1 FROM directory WHERE path = ?", path) is not None
 
+    def live_below(self, path: str) -> int:
+        """How many documents below a directory are not archived and not hidden from it."""
+        found = self._one("SELECT live FROM directory WHERE path = ?", path)
+        return int(found[0]) if found else 0
+
     def children(self, path: str, *, after: str = "") -> Iterator[Child]:
         """The names directly below that are greater than `after`, ascending, unfiltered."""
         found = self._one("SELECT id FROM directory WHERE path = ?", path)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from demarkus_world.policy import PROPOSALS
 from demarkus_world.view.catalog import tags_of
 from demarkus_world.view.filters import Condition
 from demarkus_world.view.paths import ROOT
@@ -124,8 +125,10 @@ def _snapshot(rows: sqlite3.Connection) -> Iterator[None]:
 
 
 def _taken(found: Iterator[tuple[Any, ...]], query: Query, readable: Readable) -> list[tuple[Any, ...]]:
-    """The first rows that may be read; the second column is the path."""
-    return list(islice((row for row in found if readable(row[1])), query.limit))
+    """The first rows that may be read; the second column is the path. A proposal is no document yet."""
+    return list(
+        islice((row for row in found if not row[1].startswith(f"{PROPOSALS}/") and readable(row[1])), query.limit)
+    )
 
 
 def _where(query: Query) -> tuple[str, list[Any]]:

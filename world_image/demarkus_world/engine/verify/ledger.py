@@ -140,7 +140,7 @@ class Ledger:
             raise Impossible("path", f"{_doing(entry)} {entry.path}, a document that did not exist")
         elif entry.op is Op.PRUNE:
             _check_prune(entry, document)
-        elif document.archived == (entry.op is Op.ARCHIVE):
+        elif document.archived == (entry.op is not Op.UNARCHIVE):
             state = "archived already" if document.archived else "not archived"
             raise Impossible("op", f"{_doing(entry)} {entry.path}, which was {state}")
         elif entry.version != document.newest:
@@ -206,7 +206,7 @@ class Ledger:
             del document.versions[: (entry.version - document.first + 1) * _VERSION.size]
             document.first = entry.version + 1
         elif entry.op is not Op.SWEEP:
-            self._documents[entry.path].archived = entry.op is Op.ARCHIVE
+            self._documents[entry.path].archived = entry.op is not Op.UNARCHIVE
 
 
 def _check_prune(entry: Entry, document: _Document) -> None:
@@ -223,7 +223,12 @@ def _modified(entry: Entry) -> int:
 
 
 def _doing(entry: Entry) -> str:
-    return {Op.ARCHIVE: "archives", Op.UNARCHIVE: "takes out of the archive", Op.PRUNE: "prunes"}[entry.op]
+    return {
+        Op.ARCHIVE: "archives",
+        Op.UNARCHIVE: "takes out of the archive",
+        Op.PRUNE: "prunes",
+        Op.DECIDE: "decides",
+    }[entry.op]
 
 
 def _nonce(text: str) -> bytes:
