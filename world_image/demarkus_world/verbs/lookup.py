@@ -19,7 +19,8 @@ from mark_protocol.numbers import parse_go_integer
 from mark_protocol.response import Response
 from mark_protocol.status import INVALID_LIMIT, QUERY_TOO_SHORT, Status
 
-NOT_SUPERSEDED = Condition("coalesce(trim(json_extract(d.metadata, ?)), '') = ''", '$."superseded-by"')
+_METADATA = "(SELECT metadata FROM document WHERE id = c.document)"
+NOT_SUPERSEDED = Condition(f"coalesce(trim(json_extract({_METADATA}, ?)), '') = ''", '$."superseded-by"')
 
 
 async def lookup(call: Call) -> Response:
