@@ -154,6 +154,9 @@ class Sweeper:
     async def _still_free(self, found: Sequence[str]) -> list[str]:
         """Those that nothing refers to now, with all that was committed so far, and that nobody holds."""
         view = await self._engine.view(exact=True)
+        if self._engine.fault is not None:
+            # What was committed last may be missing in the view.
+            raise Unavailable(f"nothing is swept until the store is opened anew: {self._engine.fault}")
         retention = self._rules().retention
         free: list[str] = []
         for number, key in enumerate(found):
