@@ -15,6 +15,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from demarkus_base.blobs.memory import MemoryBlobs
+from demarkus_base.blobs.port import Exists
+from demarkus_world.engine import bundles, keys
+from demarkus_world.engine.checkpoints import Checkpoints
 from demarkus_world.engine.engine import Engine, EngineError, Identity, Write
 from demarkus_world.engine.model import Adopt, Prune
 from demarkus_world.engine.notes import WorldKey
@@ -52,8 +55,19 @@ class Life:
             if not self.writers or (len(self.writers) < 3 and self.draw.random() < 0.05):
                 await self.open()
             step = self.draw.choices(
-                (self.write, self.burst, self.prune, self.adopt, self.sweep, self.note, self.close, self.kill),
-                (50, 8, 8, 5, 6, 8, 3, 3),
+                (
+                    self.write,
+                    self.burst,
+                    self.prune,
+                    self.adopt,
+                    self.sweep,
+                    self.note,
+                    self.bundle,
+                    self.checkpoint,
+                    self.close,
+                    self.kill,
+                ),
+                (50, 8, 8, 5, 6, 8, 5, 3, 3, 3),
             )[0]
             try:
                 await step(self.draw.choice(self.writers))
@@ -62,6 +76,8 @@ class Life:
                 pass  # refused: nothing happened
         for writer in self.writers:
             await writer.close()
+        if self.draw.random() < 0.5:
+            await self.unlink()
 
     async def open(self) -> None:
         self.writers.append(
@@ -131,6 +147,30 @@ class Life:
     async def note(self, engine: Engine) -> None:
         self.notes.append((f"note {len(self.notes)}", await engine.note()))
 
+    async def bundle(self, engine: Engine) -> None:
+        """Copy some slots that follow one another into a bundle, as upkeep does, or again as another process may."""
+        names = [name async for name in self.blobs.list(keys.LOG)]
+        first = self.draw.randrange(len(names)) if names else 0
+        copied = [await self.blobs.get(name) for name in names[first : first + self.draw.randint(1, 12)]]
+        if copied:
+            bundle, data = bundles.encode(OURS.history, copied)
+            with contextlib.suppress(Exists):
+                await self.blobs.create(bundle.key, data)
+
+    async def checkpoint(self, engine: Engine) -> None:
+        view: Any = await engine.view(exact=True)
+        if view.sequence:
+            checkpoints = Checkpoints(self.blobs, OURS, KEY, random=self.draw.randbytes, pause=no_pause)
+            await checkpoints.write(view)
+
+    async def unlink(self) -> None:
+        """Delete slots of which a bundle has a copy, as the writer of a volume does."""
+        found = await bundles.listed(self.blobs, pause=no_pause)
+        async for name in self.blobs.list(keys.LOG):
+            first = keys.first_of(name) or 0
+            if any(bundle.first <= first <= bundle.last for bundle in found) and self.draw.random() < 0.8:
+                await self.blobs.delete(name)
+
     async def close(self, engine: Engine) -> None:
         self.writers.remove(engine)
         await engine.close()
@@ -167,4 +207,4 @@ async def test_a_legal_history_raises_no_alarm(first: int, end: int) -> None:
         assert not report.unchecked, seed
         for step, times in life.done.items():
             done[step] = done.get(step, 0) + times
-    assert len(done) == 8, f"some steps never succeeded in {end - first} histories: {done}"
+    assert len(done) == 10, f"some steps never succeeded in {end - first} histories: {done}"

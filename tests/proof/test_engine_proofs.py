@@ -1,5 +1,6 @@
 """Notes and proofs of a running engine: signed, right for every part of the log, made anew when their table is lost."""
 
+import asyncio
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ import pytest
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.tlog.proofs import verify_consistency, verify_inclusion
 from demarkus_base.tlog.tree import Edge
-from demarkus_world.engine import notes, slots
+from demarkus_world.engine import bundles, notes, slots
 from demarkus_world.engine.engine import NoKey
+from demarkus_world.engine.nodes import NodeTable
 from demarkus_world.engine.proof import leaf
 
 WRITES = 40
@@ -152,6 +154,32 @@ async def test_an_altered_node_never_makes_a_wrong_proof(
     expected = roots(await all_leaves(blobs))
     proof = engine.consistency(2, WRITES)
     verify_consistency(first=2, first_root=expected[2], second=WRITES, second_root=expected[-1], proof=proof)
+
+
+async def test_nodes_that_end_within_a_slot_go_on_from_a_bundle(
+    start: Any, a_write: Any, wait_until: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the nodes are there, and the slots of the others are in a bundle only."""
+    blobs = MemoryBlobs()
+    engine = await start(blobs)
+    for number in range(4):
+        await asyncio.gather(*(engine.write(a_write(path=f"/{number}-{n}.md")) for n in range(10)))
+    await engine.close()
+    names = [name async for name in blobs.list("log/")]
+    assert len(names) < WRITES, "several entries a slot"
+    bundle, data = bundles.encode(engine.identity.history, [await blobs.get(name) for name in names])
+    expected = roots(await all_leaves(blobs))
+    table = NodeTable(tmp_path / "nodes.db", log=notes.origin(engine.identity))
+    table.add(Edge(), (await all_leaves(blobs))[:13])
+    table.close()
+    await blobs.create(bundle.key, data)
+    for name in names[:-1]:
+        await blobs.delete(name)
+    monkeypatch.setattr("demarkus_world.engine.proof.LEAVES_AT_HAND", 3)
+    again = await start(blobs, view=tmp_path)
+    await wait_until("the nodes", lambda: known(again) == WRITES)
+    proof = again.consistency(13, WRITES)
+    verify_consistency(first=13, first_root=expected[13], second=WRITES, second_root=expected[-1], proof=proof)
 
 
 async def test_leaves_that_are_not_at_hand_are_read_from_the_log(

@@ -25,10 +25,11 @@ Read = bytes | str | None
 
 
 class Contents:
-    """Reads retained versions; `versions` and `bytes` say how much was read."""
+    """Reads retained versions; `versions` and `bytes` say how much was read, `more` how many findings were left out."""
 
     def __init__(self, blobs: Blobs, ledger: Ledger, *, pause: retry.Pause) -> None:
         self.versions = 0
+        self.more = 0
         self.bytes = 0
         self._blobs = blobs
         self._ledger = ledger
@@ -42,7 +43,10 @@ class Contents:
         while page := list(islice(retained, PAGE)):
             found = await in_parallel(self._read, page)
             for finding, digest in await asyncio.to_thread(_faults, page, found):
-                if digest is not None and len(strange) < KEPT:
+                if len(findings) == KEPT:
+                    self.more += 1
+                    continue
+                if digest is not None:
                     strange.setdefault(digest, []).append(len(findings))
                 findings.append(finding)
             self.versions += len(page)

@@ -197,6 +197,7 @@ class _Verification:
             pruned = not replay.ledger.retains(finding.path or "", finding.version or 0)
             if not (pruned and finding.fault is Fault.VERSION_MISSING):
                 self._findings.add(finding)
+        self._findings.total += contents.more
 
     def _check_sweeps(self, found: Sequence[str], replay: Replay) -> None:
         for key in found:
