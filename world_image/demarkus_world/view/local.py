@@ -25,6 +25,8 @@ from demarkus_world.view.reads import Reads, Tip
 SCHEMA = 1
 CATALOG = "catalog.db"
 CACHE_KIB = 16 * 1024
+IDLE = 2
+"""Connections for reading that are kept open while nobody uses them."""
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -56,6 +58,8 @@ class LocalView(Reads):
         self.identity = identity
         self.boot = boot
         self._lock: int | None = None
+        self._idle: list[sqlite3.Connection] = []
+        self._open_for_reading = True
         self._sequence = 0
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
@@ -154,18 +158,28 @@ class LocalView(Reads):
 
     @contextmanager
     def reader(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one long read beside the changes; in memory there is only the one."""
+        """A connection for one long read beside the changes, in any thread; in memory there is only the one."""
         if self._directory is None:
             yield self._rows
             return
-        rows = sqlite3.connect(f"file:{self._directory / CATALOG}", uri=True, isolation_level=None)
+        try:
+            rows = self._idle.pop()
+        except IndexError:
+            rows = sqlite3.connect(self._directory / CATALOG, isolation_level=None, check_same_thread=False)
+            rows.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         try:
             yield rows
-        finally:
+        except BaseException:
             rows.close()
+            raise
+        # Kept with what it has read: a search goes over all of the catalog, each time.
+        self._idle.append(rows)
+        self._let_go(IDLE if self._open_for_reading else 0)
 
     def close(self) -> None:
         """Let go of the folder; twice is once."""
+        self._open_for_reading = False
+        self._let_go(0)
         self._rows.close()
         self._unlock()
 
@@ -209,8 +223,17 @@ class LocalView(Reads):
         except (TypeError, ValueError, AttributeError) as error:
             raise ViewUseless(f"its tip can't be read: {error}") from error
 
+    def _let_go(self, rest: int) -> None:
+        """Close readers that nobody uses, but for so many."""
+        while len(self._idle) > rest:
+            try:
+                self._idle.pop().close()
+            except IndexError:  # another thread was faster
+                return
+
     def _remove(self) -> None:
         if self._directory is not None:
+            self._let_go(0)
             for name in (CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm"):
                 (self._directory / name).unlink(missing_ok=True)
 
