@@ -7,6 +7,8 @@ it was superseded is only found when the caller asks for such documents too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from demarkus_world.settings import ReadMode
 from demarkus_world.verbs.call import Call, Refused, not_found, refuse
 from demarkus_world.verbs.children import require_directory
@@ -19,9 +21,6 @@ from mark_protocol.numbers import parse_go_integer
 from mark_protocol.response import Response
 from mark_protocol.status import INVALID_LIMIT, QUERY_TOO_SHORT, Status
 
-_METADATA = "(SELECT metadata FROM document WHERE id = c.document)"
-NOT_SUPERSEDED = Condition(f"coalesce(trim(json_extract({_METADATA}, ?)), '') = ''", '$."superseded-by"')
-
 
 async def lookup(call: Call) -> Response:
     """Answers a LOOKUP; the order of the checks is the protocol's."""
@@ -29,10 +28,9 @@ async def lookup(call: Call) -> Response:
     limit = _limit(call)
     wanted = _conditions(call)
     body = _match(call) == BODY
-    if not _include_superseded(call):
-        wanted.append(NOT_SUPERSEDED)
+    superseded = _include_superseded(call)
     await _require_scope(call)
-    query = Query(text=text, scope=call.path, conditions=wanted, limit=limit)
+    query = Query(text=text, scope=call.path, conditions=wanted, superseded=superseded, limit=limit)
     sections, matches = await call.engine.lookup(query, call.readable, body=body)
     metadata = {"matches": str(len(matches))}
     if MATCH in call.request.metadata:
@@ -58,9 +56,9 @@ def _limit(call: Call) -> int:
     return min(limit, LOOKUP_ROWS)
 
 
-def _conditions(call: Call) -> list[Condition]:
+def _conditions(call: Call) -> Sequence[Condition]:
     try:
-        return list(conditions(call.key(FILTER)))
+        return conditions(call.key(FILTER))
     except FilterError as error:
         raise Refused(Status.BAD_REQUEST, str(error)) from None
 

@@ -6,7 +6,7 @@ read, neither its rows nor their number.
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -23,16 +23,25 @@ from mark_protocol.outline import plain
 
 EVERYTHING = "*"
 
+SUPERSEDED_BY = "superseded-by"
+"""The metadata key by which a document says what has replaced it."""
+
+FIRST_PAGE, PAGES_GROW = 64, 8
+
 Readable = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is looked for: a text, below a canonical path, under conditions, so many rows at most."""
+    """What is looked for: a text, below a canonical path, under conditions, so many rows at most.
+
+    What says that another document has replaced it is only found with `superseded`.
+    """
 
     text: str
     scope: str = ROOT
     conditions: Sequence[Condition] = ()
+    superseded: bool = False
     limit: int = 10
 
 
@@ -45,7 +54,8 @@ def search_catalog(rows: sqlite3.Connection, query: Query, readable: Readable) -
     values: list[Any] = [value for term in asked for value in (term, f"\n{term}\n")]
     where, bounds = _where(query)
     with _snapshot(rows):
-        found = rows.execute(
+        found = _ranked(
+            rows,
             f"SELECT c.document, c.path, c.heading, c.importance, {score} AS score FROM catalog c"
             f" WHERE {'score > 0 AND ' if asked else ''}{where}"
             " ORDER BY score DESC, c.importance DESC, c.modified DESC, c.path",
@@ -53,7 +63,7 @@ def search_catalog(rows: sqlite3.Connection, query: Query, readable: Readable) -
         )
         return [
             Match(path=path, importance=importance, title=title, tags=_tags(rows, document))
-            for document, path, title, importance, _ in _taken(found, query, readable)
+            for document, path, title, importance, _ in _taken(rows, found, query, readable)
         ]
 
 
@@ -69,7 +79,8 @@ def search_sections(rows: sqlite3.Connection, query: Query, readable: Readable) 
     expression = wanted(asked)
     where, bounds = _where(query)
     with _snapshot(rows):
-        found = rows.execute(
+        found = _ranked(
+            rows,
             "SELECT c.document, c.path, c.heading, c.importance, s.id,"
             " -bm25(words, 1.0, 2.0, 3.0) * (CASE WHEN s.place < 0 THEN 2.0 ELSE 1.0 END) * (0.3 + 0.7 * c.importance)"
             " * (CASE WHEN instr(c.path, '/journal/') THEN 0.5 ELSE 1.0 END) AS score"
@@ -80,7 +91,7 @@ def search_sections(rows: sqlite3.Connection, query: Query, readable: Readable) 
             f" AND {where} ORDER BY score DESC, c.path, s.anchor",
             (expression, expression, *bounds),
         )
-        return [_section_match(rows, row, asked) for row in _taken(found, query, readable)]
+        return [_section_match(rows, row, asked) for row in _taken(rows, found, query, readable)]
 
 
 def _section_match(rows: sqlite3.Connection, row: tuple[Any, ...], asked: Sequence[str]) -> Match:
@@ -124,11 +135,34 @@ def _snapshot(rows: sqlite3.Connection) -> Iterator[None]:
         rows.execute("ROLLBACK")
 
 
-def _taken(found: Iterator[tuple[Any, ...]], query: Query, readable: Readable) -> list[tuple[Any, ...]]:
-    """The first rows that may be read; the second column is the path. A proposal is no document yet."""
-    return list(
-        islice((row for row in found if not row[1].startswith(f"{PROPOSALS}/") and readable(row[1])), query.limit)
+def _ranked(rows: sqlite3.Connection, statement: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """The rows of an ordered SELECT, a page at a time: nearly always the first one is enough, and then only its few
+    rows have to be sorted.
+    """
+    start, size = 0, FIRST_PAGE
+    while True:
+        page = rows.execute(f"{statement} LIMIT {size} OFFSET {start}", values).fetchall()
+        yield from page
+        if len(page) < size:
+            return
+        start, size = start + size, size * PAGES_GROW
+
+
+def _taken(
+    rows: sqlite3.Connection, found: Iterator[tuple[Any, ...]], query: Query, readable: Readable
+) -> list[tuple[Any, ...]]:
+    """The first rows that count: documents (a proposal is none yet) that may be read and are still valid.
+
+    The first two columns are the document and its path.
+    """
+    counting = (
+        row
+        for row in found
+        if not row[1].startswith(f"{PROPOSALS}/")
+        and readable(row[1])
+        and (query.superseded or not _metadata(rows, row[0]).get(SUPERSEDED_BY, "").strip())
     )
+    return list(islice(counting, query.limit))
 
 
 def _where(query: Query) -> tuple[str, list[Any]]:
@@ -143,5 +177,10 @@ def _where(query: Query) -> tuple[str, list[Any]]:
 
 
 def _tags(rows: sqlite3.Connection, document: int) -> tuple[str, ...]:
+    return tags_of(_metadata(rows, document))
+
+
+def _metadata(rows: sqlite3.Connection, document: int) -> Mapping[str, str]:
     (metadata,) = rows.execute("SELECT metadata FROM document WHERE id = ?", (document,)).fetchone()
-    return tags_of(json.loads(metadata))
+    found: dict[str, str] = json.loads(metadata)
+    return found
