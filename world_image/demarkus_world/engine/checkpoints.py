@@ -20,7 +20,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from demarkus_base.blobs.port import OBJECT_LIMIT, Blobs, Exists, Integrity, NotFound
+from demarkus_base.blobs.port import OBJECT_LIMIT, BlobError, Blobs, Exists, Integrity, NotFound
 from demarkus_base.tlog.tree import Edge
 from demarkus_world.engine import canonical, keys, retry
 from demarkus_world.engine.model import Identity
@@ -102,24 +102,33 @@ class Checkpoints:
     async def write(self, view: LocalView) -> int:
         """Make a checkpoint of what the view holds, and drop the oldest; its sequence.
 
-        Raises BlobError, Unavailable, OSError, sqlite3.Error; nothing needs to be undone then.
+        Raises BlobError, Unavailable, OSError, sqlite3.Error; what was written is then taken back.
         """
-        with TemporaryDirectory(dir=view.directory, prefix="checkpoint-", ignore_cleanup_errors=True) as folder:
-            copy = Path(folder) / "catalog.db"
-            if view.directory is None:
-                view.copy(copy)
-            else:
-                await asyncio.to_thread(view.copy, copy)
-            tip = await asyncio.to_thread(tip_of, copy)
-            nonce, parts, pieces = self._random(4).hex(), list[Part](), _pieces(copy)
-            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
-                data, digest = piece
-                part = Part(f"{nonce}-catalog-{len(parts):04}", len(data), digest)
-                await self._blobs.create(keys.checkpoint(tip.sequence, part.name), data)
-                parts.append(part)
-        manifest = encode(Manifest(tip, parts), self._identity, self._key)
-        with suppress(Exists):  # another writer was first, with the same content
-            await self._blobs.create(keys.checkpoint(tip.sequence, keys.MANIFEST), manifest)
+        written: list[str] = []
+        try:
+            with TemporaryDirectory(dir=view.directory, prefix="checkpoint-", ignore_cleanup_errors=True) as folder:
+                copy = Path(folder) / "catalog.db"
+                if view.directory is None:
+                    view.copy(copy)
+                else:
+                    await asyncio.to_thread(view.copy, copy)
+                tip = await asyncio.to_thread(tip_of, copy)
+                nonce, parts, pieces = self._random(4).hex(), list[Part](), _pieces(copy)
+                while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                    data, digest = piece
+                    part = Part(f"{nonce}-catalog-{len(parts):04}", len(data), digest)
+                    written.append(keys.checkpoint(tip.sequence, part.name))
+                    await self._blobs.create(written[-1], data)
+                    parts.append(part)
+            manifest = encode(Manifest(tip, parts), self._identity, self._key)
+            with suppress(Exists):  # another writer was first, with the same content
+                await self._blobs.create(keys.checkpoint(tip.sequence, keys.MANIFEST), manifest)
+        except BlobError as error:
+            if not error.ambiguous or len(written) > len(parts):
+                for key in written:
+                    with suppress(BlobError):
+                        await self._blobs.delete(key)
+            raise
         await self.tidy()
         return tip.sequence
 

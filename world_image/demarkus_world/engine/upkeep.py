@@ -22,6 +22,7 @@ CHECKPOINT_ENTRIES = 8192
 CHECKPOINT_AFTER = 3600 * 1000
 UNLINK_EVERY = 3600 * 1000
 LOOK = 60.0
+LONGEST_PAUSE = 3600.0
 JITTER = 10.0
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class Upkeep:
 
     async def run(self) -> None:
         """Look after the store, for ever. The owner cancels it."""
+        pause = LOOK
         while True:
             self._log.grew.clear()
             try:
@@ -63,9 +65,11 @@ class Upkeep:
                 await self._checkpoint()
                 await self._unlink()
             except (BlobError, EngineError, OSError, sqlite3.Error) as error:
-                logger.warning("upkeep of the store failed, trying again in %g s: %s", LOOK, error)
-                await asyncio.sleep(LOOK)
+                logger.warning("upkeep of the store failed, trying again in %g s: %s", pause, error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
                 continue
+            pause = LOOK
             growing = asyncio.create_task(self._log.grew.wait())
             try:
                 await asyncio.wait({growing}, timeout=LOOK)
