@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 LOCKS := world broker operator dev
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all test-stress bench-store lint format crds control-plane lock clean
+.PHONY: help env demo test test-all test-stress test-histories bench-store lint format crds control-plane lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ test-all: $(STAMP) ## the same, and nothing may be skipped
 test-stress: STRESS_SECONDS ?= 600
 test-stress: $(STAMP) ## three writers, one bucket, faults and freezes for 10 minutes; a model checker judges
 	@DEMARKUS_STRESS_SECONDS=$(STRESS_SECONDS) $(BIN)/python -m pytest -q --no-header tests/stress
+
+test-histories: HISTORIES ?= 1000
+test-histories: $(STAMP) ## draw 1,000 legal histories and verify what each leaves behind: no false alarm
+	@DEMARKUS_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest -q --no-header tests/faults/test_legal_histories.py
 
 bench-store: $(STAMP) ## what the store engine does on this machine: commits a second, cold start, memory
 	@$(BIN)/python -m tests.benchmarks.store

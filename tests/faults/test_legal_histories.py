@@ -2,7 +2,7 @@
 
 Each history is drawn from a seed: publishes, appends, archives, prunes by key and by command, imports, sweeps with and
 without grace, several writers, writers that die with their blobs staged, bundles, checkpoints, and notes on the way.
-`HISTORIES=1000` (make test-histories) draws more of them.
+`DEMARKUS_HISTORIES=1000` (make test-histories) draws more of them.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ START = 1_790_000_000_000
 PATHS = ("/a.md", "/b.md", "/deep/c.md", "/deep/er/d.md", "/deep", "/e\tf.md", "/.well-known/g.md")
 STEPS = 40
 BATCH = 25
-HISTORIES = int(os.environ.get("HISTORIES", "100"))
+HISTORIES = int(os.environ.get("DEMARKUS_HISTORIES", "100"))
 
 
 async def no_pause(seconds: float) -> None:

@@ -54,6 +54,10 @@ async def run(config: Path, *arguments: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, command, ["--config", str(config), *arguments])
 
 
+def expect_entries(config: Path, least: int) -> None:
+    config.write_text(config.read_text() + f"expect: {{history: {'a' * 32}, minSize: {least}}}\n")
+
+
 def newest(config: Path) -> Path:
     [file] = (config.parent / "data/world/docs/a.md").glob("v3-*.md")
     return file
@@ -130,6 +134,20 @@ async def test_what_cant_be_checked_is_not_called_intact(config: Path, break_it:
     assert (done.exit_code, done.stdout) == (2, "")
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+async def test_a_folder_is_enough(config: Path, world: Engine, tmp_path: Path) -> None:
+    done = await asyncio.to_thread(CliRunner().invoke, command, ["--store", str(tmp_path / "data")])
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "intact")
+    done = await asyncio.to_thread(CliRunner().invoke, command, [])
+    assert (done.exit_code, "give --config or --store" in done.stderr) == (2, True)
+
+
+async def test_a_log_shorter_than_it_is_known_to_be_is_told(config: Path, world: Engine) -> None:
+    expect_entries(config, 4)
+    done = await run(config)
+    assert done.exit_code == 1
+    assert "log-shorter: the log ends with entry 3, though it is known to have had 4" in done.stdout
 
 
 async def test_nothing_is_written(config: Path, world: Engine) -> None:

@@ -19,7 +19,7 @@ from demarkus_base.settings import SettingsError
 from demarkus_world.engine.notes import KeyFault, public_key
 from demarkus_world.engine.refusals import EngineError
 from demarkus_world.engine.verify.verify import CannotVerify, Expected, Report, verify
-from demarkus_world.settings import Settings, parse_settings
+from demarkus_world.settings import Store, parse_settings
 from demarkus_world.stores import open_for_reading
 
 INTACT, FOUND, UNCHECKED = 0, 1, 2
@@ -28,11 +28,16 @@ INTACT, FOUND, UNCHECKED = 0, 1, 2
 @click.command(name="verify")
 @click.option(
     "--config",
-    required=True,
     envvar="DEMARKUS_CONFIG",
     type=click.Path(path_type=Path, dir_okay=False),
     show_envvar=True,
-    help="The world's configuration, world.yaml; of it only name, identity and store are used.",
+    help="The world's configuration, world.yaml; of it only name, identity, store and expect are used.",
+)
+@click.option(
+    "--store",
+    "mount",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder that a store lies in, instead of a configuration; then it is taken for what it says it is.",
 )
 @click.option(
     "--note",
@@ -48,30 +53,40 @@ INTACT, FOUND, UNCHECKED = 0, 1, 2
     help="The world's key, public or private, in PEM; otherwise identity.keyFile is used.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def command(config: Path, note_files: Sequence[Path], key_file: Path | None, as_json: bool) -> None:
+def command(
+    config: Path | None, mount: Path | None, note_files: Sequence[Path], key_file: Path | None, as_json: bool
+) -> None:
     """Read every entry and every stored version of a world and say whether anything was altered or lost.
 
     Exit code 0: intact. 1: something is wrong, and what. 2: it could not be checked.
     """
     try:
-        settings = parse_settings(_read(config), source=str(config))
-        expected = Expected(
-            history=settings.identity.history,
-            key=_key(settings, key_file, needed=bool(note_files)),
-            witnessed=[(str(file), _read(file).decode(errors="replace")) for file in note_files],
-            size=settings.expect.min_size if settings.expect else 0,
-        )
-        report = asyncio.run(_verify(settings, expected))
+        notes = [(str(file), _read(file).decode(errors="replace")) for file in note_files]
+        if mount is not None:
+            name, store = mount.name, Store(directory=mount)
+            expected = Expected(key=_key(None, key_file, needed=bool(notes)), witnessed=notes)
+        elif config is not None:
+            settings = parse_settings(_read(config), source=str(config))
+            name, store = settings.name, settings.store
+            expected = Expected(
+                history=settings.identity.history,
+                key=_key(settings.identity.key_file, key_file, needed=bool(notes)),
+                witnessed=notes,
+                size=settings.expect.min_size if settings.expect else 0,
+            )
+        else:
+            raise click.UsageError("give --config or --store")
+        report = asyncio.run(_verify(store, expected))
     except (SettingsError, BlobError, EngineError, CannotVerify, KeyFault) as error:
         for line in str(error).splitlines():
             click.echo(f"demarkus-world: not verified: {line}", err=True)
         sys.exit(UNCHECKED)
-    click.echo(json.dumps(report.as_json(), indent=2) if as_json else _in_words(settings.name, report))
+    click.echo(json.dumps(report.as_json(), indent=2) if as_json else _in_words(name, report))
     sys.exit(INTACT if report.intact else FOUND)
 
 
-async def _verify(settings: Settings, expected: Expected) -> Report:
-    blobs = await open_for_reading(settings.store)
+async def _verify(store: Store, expected: Expected) -> Report:
+    blobs = await open_for_reading(store)
     shown = sys.stderr.isatty()
 
     def told(what: str, done: int) -> None:
@@ -86,9 +101,9 @@ async def _verify(settings: Settings, expected: Expected) -> Report:
         await blobs.close()
 
 
-def _key(settings: Settings, file: Path | None, *, needed: bool) -> Ed25519PublicKey | None:
+def _key(configured: Path | None, file: Path | None, *, needed: bool) -> Ed25519PublicKey | None:
     """The world's public key. Raises CannotVerify when it is needed, or named, and can't be had."""
-    named = file or settings.identity.key_file
+    named = file or configured
     if named is None:
         return None
     try:
