@@ -7,6 +7,7 @@ and whether it answers is told by metrics and `/readyz?verbose`: that is no reas
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from demarkus_base.reserve import Reserve
 from demarkus_world.metrics import Metrics
 from demarkus_world.settings import Bucket, Settings, SettingsError
 from demarkus_world.settings import Store as StoreSettings
+
+logger = logging.getLogger(__name__)
 
 FOLDER = "world"
 """The folder of the store below the mount."""
@@ -65,7 +68,7 @@ async def open_store(settings: StoreSettings, metrics: Metrics) -> Store:
 
 @contextmanager
 def view_folder(settings: Settings) -> Iterator[Path | None]:
-    """The folder of the view; a temporary one is gone afterwards. None: with a store in memory it is there, too."""
+    """The folder of the view; a temporary one is gone afterwards. None: it is kept in memory."""
     if settings.view.directory is not None:
         yield settings.view.directory
     elif settings.store.directory is not None:
@@ -73,7 +76,14 @@ def view_folder(settings: Settings) -> Iterator[Path | None]:
     elif settings.store.memory is not None:
         yield None
     else:
-        with TemporaryDirectory(prefix="demarkus-view-", ignore_cleanup_errors=True) as folder:
+        try:
+            temporary = TemporaryDirectory(prefix="demarkus-view-", ignore_cleanup_errors=True)
+        except OSError as error:
+            # As in a container whose file system can't be written.
+            logger.warning("the view is kept in memory, give it a folder with view.directory: %s", error)
+            yield None
+            return
+        with temporary as folder:
             yield Path(folder)
 
 

@@ -46,12 +46,8 @@ def apply(rows: sqlite3.Connection, entry: Entry, described: Described | None) -
         _prune(rows, entry)
 
 
-def set_described(rows: sqlite3.Connection, document: int, record: VersionRecord, described: Described | None) -> None:
-    """Say what the stored bytes of a document's newest version hold; None if that is not known."""
-    if described is None:
-        rows.execute("UPDATE document SET metadata = NULL WHERE id = ?", (document,))
-        rows.execute("DELETE FROM catalog WHERE document = ?", (document,))
-        return
+def set_described(rows: sqlite3.Connection, document: int, record: VersionRecord, described: Described) -> None:
+    """Say what the stored bytes of a document's newest version hold."""
     rows.execute("UPDATE document SET metadata = ? WHERE id = ?", (metadata_text(described.metadata), document))
     rows.execute(
         "INSERT OR REPLACE INTO catalog SELECT id, path, NOT archived, ?, ?, ?, ?, ? FROM document WHERE id = ?",
@@ -91,7 +87,11 @@ def _add_version(rows: sqlite3.Connection, entry: Entry, described: Described | 
     if document is None:
         document = _add_document(rows, entry, body)
     else:
-        rows.execute("UPDATE document SET newest = ?, body = ? WHERE id = ?", (record.version, body, document))
+        rows.execute(
+            "UPDATE document SET newest = ?, body = ?, metadata = NULL WHERE id = ?", (record.version, body, document)
+        )
+        if described is None:
+            rows.execute("DELETE FROM catalog WHERE document = ?", (document,))
     rows.execute(
         "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -107,7 +107,8 @@ def _add_version(rows: sqlite3.Connection, entry: Entry, described: Described | 
         ),
     )
     rows.execute("UPDATE tip SET bytes = bytes + ?", (record.size,))
-    set_described(rows, document, record, described)
+    if described is not None:
+        set_described(rows, document, record, described)
 
 
 def _add_document(rows: sqlite3.Connection, entry: Entry, body: bytes) -> int:

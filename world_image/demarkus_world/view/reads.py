@@ -9,7 +9,7 @@ from typing import Any
 from demarkus_base.tlog.tree import HASH_BYTES, Edge
 from demarkus_world.engine import keys
 from demarkus_world.engine.model import Child, Head, VersionRecord
-from demarkus_world.view.paths import ROOT, is_hidden
+from demarkus_world.view.paths import is_hidden
 
 PAGE = 256
 
@@ -116,21 +116,21 @@ class Reads:
         found = self._one("SELECT id FROM directory WHERE path = ?", path)
         if found is None:
             return
-        base = "" if path == ROOT else path
         while True:
             page = self._all(
-                f"SELECT name, document, below FROM child WHERE directory = ? AND name > ? ORDER BY name LIMIT {PAGE}",
+                f"SELECT c.name, x.visible, x.live, {_HEAD} FROM child c"
+                " LEFT JOIN directory x ON x.id = c.below LEFT JOIN document d ON d.id = c.document"
+                " LEFT JOIN version v ON v.document = d.id AND v.number = d.newest"
+                " LEFT JOIN author a ON a.id = v.author"
+                f" WHERE c.directory = ? AND c.name > ? ORDER BY c.name LIMIT {PAGE}",
                 found[0],
                 after,
             )
-            for name, document, below in page:
-                if document is not None:
-                    head = self.head(f"{base}/{name}")
-                    assert head is not None, "a name of a document leads to it"
-                    shown = not is_hidden(name)
+            for name, visible, live, *of_head in page:
+                if visible is None:
+                    head, shown = _head(of_head), not is_hidden(name)
                     yield Child(name, "file", head, shown, shown and not head.archived)
                 else:
-                    visible, live = self._one("SELECT visible, live FROM directory WHERE id = ?", below)
                     yield Child(name, "directory", None, bool(visible), live > 0)
             if len(page) < PAGE:
                 return
