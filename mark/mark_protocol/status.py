@@ -28,6 +28,7 @@ class Status(StrEnum):
 BAD_REQUEST = "bad request"
 COULD_NOT_READ_REQUEST = "could not read request"
 INTERNAL_ERROR = "internal error"
+READ_ONLY = "server is read-only"
 HASH_PATH_RESERVED = "paths matching /sha256-<hash> are reserved"
 CONTENT_TOO_LARGE = "content exceeds size limit"
 PUBLISHING_NEEDS_TOKENS = "publishing requires auth configuration"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mark_protocol.numbers import parse_go_integer
+from mark_protocol.numbers import parse_go_duration, parse_go_integer
 from mark_protocol.times import format_rfc3339, parse_rfc3339
 
 
@@ -91,3 +91,12 @@ def test_whole_seconds_read_back(seconds: int, milliseconds: int) -> None:
     instant = parse_rfc3339(format_rfc3339(seconds * 1000 + milliseconds))
     assert instant is not None
     assert instant.timestamp() == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("10s", 10), ("1m30s", 90), ("1.5h", 5400), ("500ms", 0.5), ("0", 0)]
+    + [(text, None) for text in ("", "10", "s", "1x", "-1s", "1s ", "1..s")],
+)
+def test_durations(text: str, seconds: float | None) -> None:
+    assert parse_go_duration(text) == seconds

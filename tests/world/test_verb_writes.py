@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,13 @@ def message(response: Response) -> str:
 
 
 class TestOrderOfChecks:
+    @pytest.mark.parametrize("verb", WRITES)
+    async def test_a_read_only_world_says_so_before_everything(self, a_world: Callable[..., Any], verb: str) -> None:
+        world = await a_world(tokens=None)
+        world.rules = replace(world.rules, read_only=True)
+        response = await world.ask(verb, HASH_PATH, b"x", auth="")
+        assert (response.status, message(response)) == ("not-permitted", "server is read-only")
+
     @pytest.mark.parametrize("verb", WRITES)
     async def test_reserved_paths_come_before_everything(self, a_world: Callable[..., Any], verb: str) -> None:
         world = await a_world(tokens=None)

@@ -21,7 +21,8 @@
     sources.py     configuration, tokens, key set and certificate from their files, watched
     stores.py      the blobs behind `store`: a directory, a bucket, memory
     server.py      the composition root
-    cli.py         `demarkus-world`; commands/ has what is not `serve`
+    dropin.py      a folder of a Go server, served without a configuration file
+    cli.py         `demarkus-world`; its commands are in commands/
 
 Decisions (settings, authority, verbs, preconditions) are functions of values; sockets, files and clocks are touched by
 `service`, `sources`, `stores`, `server` and the engine's drivers alone.

@@ -112,6 +112,7 @@ class Rules:
         tokens: the capability tokens, None if no token file is configured.
         keys: the keys of the gateway, None if no key set is configured.
         not_before: grants issued earlier (seconds since 1970) are void.
+        read_only: nobody writes, whatever a credential permits.
     """
 
     reads: ReadMode
@@ -119,6 +120,7 @@ class Rules:
     tokens: TokenSet | None = None
     keys: KeySet | None = None
     not_before: int | None = None
+    read_only: bool = False
     _verified: LRUCache[bytes, Grant] = field(default_factory=lambda: LRUCache(VERIFIED_GRANTS), repr=False)
 
     @property

@@ -235,7 +235,10 @@ class World:
 
     async def _listen(self, settings: Settings, service: Service) -> Listener:
         where = settings.listen.mark
-        limits = Limits(max_streams=settings.limits.max_streams, request_timeout=settings.limits.request_timeout)
+        ours = settings.limits
+        limits = Limits(
+            max_streams=ours.max_streams, request_timeout=ours.request_timeout, idle_timeout=ours.idle_timeout
+        )
         try:
             return await listen(
                 where.host, where.port, certificates=[self._sources.certificate], limits=limits, handler=service
@@ -326,6 +329,7 @@ class World:
 def _scrub(engine: Engine) -> Scrub:
     return Scrub(
         view=lambda: engine.view(exact=True),
+        entries=engine.entries,
         recheck=engine.recheck,
         scrubbed=engine.scrubbed,
         clock=time.monotonic,

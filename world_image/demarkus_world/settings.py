@@ -7,7 +7,7 @@ which also watches them. Field names are those of the file; a field that is not 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -216,12 +216,14 @@ class RequestLimits(_Section):
 
     The timeout bounds three things: the arrival of a request (as configured at the start), its wait, and its work.
     Half of the streams of a connection may be watches, and `max_watches` all over the world. `max_documents` counts
-    archived ones too, `max_bytes` all retained versions as they are stored.
+    archived ones too, `max_bytes` all retained versions as they are stored. A connection without traffic ends after
+    `idle_timeout`.
     """
 
     max_streams: int = Field(default=10, ge=1, le=10_000)
     max_watches: int = Field(default=1024, ge=1, le=100_000)
     request_timeout: Seconds = 10.0
+    idle_timeout: Seconds = 30.0
     rate: Rate = Rate()
     max_documents: int | None = Field(default=None, ge=1)
     max_bytes: int | None = Field(default=None, ge=1)
@@ -312,9 +314,10 @@ class TLS(_Section):
 
 
 class Log(_Section):
-    """How much is logged."""
+    """How much is logged, and as what."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "text"] = "json"
 
 
 class Settings(_Section):
@@ -326,6 +329,7 @@ class Settings(_Section):
     view: View = View()
     tls: TLS
     reads: ReadMode = ReadMode.UNIVERSE
+    read_only: bool = False
     history: HistoryMode = HistoryMode.PROTECTED
     retention: Retention = Retention()
     expect: Expect | None = None
@@ -379,15 +383,19 @@ class Settings(_Section):
         return None if self.grants_not_before is None else int(self.grants_not_before.timestamp())
 
 
-LIVE = frozenset({"reads", "limits", "retention", "expect", "policy", "seed", "grants_not_before", "log"})
-"""Fields that a running world takes over when its configuration changes; `limits.maxStreams` is not among them."""
+LIVE = frozenset({"reads", "read_only", "limits", "retention", "expect", "policy", "seed", "grants_not_before", "log"})
+"""Fields that a running world takes over when its configuration changes, but for `AT_START`."""
+
+AT_START: Mapping[str, tuple[str, ...]] = {"limits": ("max_streams", "idle_timeout"), "log": ("format",)}
+"""Of these fields, what is taken at the start."""
 
 
 def changes_needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
     """The fields, named as in the file, that differ and that a running world can't take over."""
     changed = [to_camel(n) for n in Settings.model_fields if n not in LIVE and getattr(old, n) != getattr(new, n)]
-    if old.limits.max_streams != new.limits.max_streams:
-        changed.append("limits.maxStreams")
+    for section, names in AT_START.items():
+        before, after = getattr(old, section), getattr(new, section)
+        changed += [f"{section}.{to_camel(n)}" for n in names if getattr(before, n) != getattr(after, n)]
     return tuple(changed)
 
 

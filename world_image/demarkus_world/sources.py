@@ -33,16 +33,17 @@ class Sources:
     `on_settings` and `on_certificate` are called, on the loop, with each new value; `interval` is in seconds.
     """
 
-    def __init__(self, config: Path, *, interval: float = 1.0) -> None:
-        """Reads everything once. Raises SettingsError naming field and file."""
+    def __init__(self, config: Path | Settings, *, interval: float = 1.0) -> None:
+        """Reads everything once; settings that come from no file stay as they are. Raises SettingsError."""
         self._interval = interval
         self._watched: dict[str, Watched[Any]] = {}
         self._in_force: Settings | None = None
         self.on_settings: Callable[[Settings], None] = _ignore
         self.on_certificate: Callable[[Certificate], None] = _ignore
 
-        self._config = self._follow("config", [config], self._load_settings, self._settings_changed)
-        self._in_force = settings = self._config.value
+        if isinstance(config, Path):
+            config = self._follow("config", [config], self._load_settings, self._settings_changed).value
+        self._in_force = settings = config
         self._tokens = (
             self._follow("tokens", settings.tokens, _load_tokens, self._rules_changed) if settings.tokens else None
         )
@@ -65,7 +66,8 @@ class Sources:
     @property
     def settings(self) -> Settings:
         """The configuration in force."""
-        return self._config.value
+        assert self._in_force is not None, "it is read first of all"
+        return self._in_force
 
     @property
     def rules(self) -> Rules:
@@ -84,7 +86,7 @@ class Sources:
 
     @property
     def digests(self) -> dict[str, str]:
-        """The content hashes of what is in force: config, tls, and tokens, keySet, managementKeys if there are any."""
+        """The content hashes of the files in force: tls, and config, tokens, keySet, managementKeys if there are any."""
         return {what: watched.digest for what, watched in self._watched.items()}
 
     @property
@@ -147,6 +149,7 @@ class Sources:
             tokens=None if self._tokens is None else self._tokens.value,
             keys=None if self._keys is None else self._keys.value,
             not_before=settings.grants_not_before_seconds,
+            read_only=settings.read_only,
         )
 
 

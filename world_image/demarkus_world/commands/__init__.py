@@ -1,5 +1,7 @@
-"""The commands of `demarkus-world` besides `serve`, one module each, each with one click command.
+"""The commands of `demarkus-world`, one module each, each with one click command.
 
+serve.py      serve: one world, from a configuration file or as a drop-in for a Go server
+token.py      token: make and list entries of a token file
 export.py     export: write a store as the tree of a Go server
 import_.py    import: bring documents in, byte for byte
 transfers.py  what these two have in common

@@ -40,12 +40,15 @@ from mark_protocol.status import (
     DOCUMENT_ARCHIVED,
     HASH_PATH_RESERVED,
     PATH_MUST_END_IN_MD,
+    READ_ONLY,
     Status,
 )
 
 
 def authorise(call: Call, operation: Operation, *, unconfigured: str) -> Credential:
     """The credential that permits a write, or Refused; `unconfigured` is the message where nothing could permit it."""
+    if call.rules.read_only:
+        raise Refused(Status.NOT_PERMITTED, READ_ONLY)
     if content_address(call.path) is not None:
         raise Refused(Status.BAD_REQUEST, HASH_PATH_RESERVED)
     if not call.rules.configured:
