@@ -1,19 +1,22 @@
-"""`demarkus-world import` and `export` as processes: exit codes, the lock, rehearsals, kill -9, a terminal."""
+"""`demarkus-world import` and `export`: exit codes, the lock, rehearsals, kill -9, a terminal."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from demarkus_world.cli import main
 from demarkus_world.transfer import progress
 from mark_protocol.versions import encode_version, etag
 
@@ -22,16 +25,12 @@ Versions = Callable[..., list[bytes]]
 COMMAND = str(Path(sys.executable).with_name("demarkus-world"))
 
 
-def run(*arguments: object, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """The command, to its end."""
-    return subprocess.run(
-        [COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **(environment or {})},
-        stdin=subprocess.DEVNULL,
-    )
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command, to its end, in this process; anything but an orderly end is raised."""
+    done = CliRunner().invoke(main, [*map(str, arguments)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ class TestImport:
     async def test_a_world_serves_what_was_imported(self, a_tree: MakeTree, world: Any, config: Path) -> None:
         tree = a_tree()
         stored = tree.document("/notes/tea.md")
-        done = run("import", tree.root, "--config", config)
+        done = await asyncio.to_thread(run, "import", tree.root, "--config", config)
         assert done.returncode == 0, done.stderr
         assert "added: 1 documents, 2 versions" in done.stdout
         assert "Go tree" in done.stderr
