@@ -6,8 +6,9 @@ The newest entries are at hand. Only how far back a watch may resume is bounded,
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cachetools import LRUCache
@@ -94,20 +95,24 @@ class Feed:
             if self.head - after > RETAINED:
                 raise Lapsed
             recent = self._engine.recent(after)
-            if recent is None:
-                async for entries in self._engine.entries_from(after + 1):
-                    # The store may be ahead of what this process has taken in.
-                    known = [entry for entry in entries if entry.seq <= self.head]
-                    if known:
-                        yield await self._page(after, known)
-                        after = known[-1].seq
-                if self._engine.recent(after) is None:
-                    raise Lapsed
+            if recent is not None:
+                for page in self._paged(recent):
+                    yield await self._page(after, page)
+                    after = page[-1].seq
                 continue
-            for start in range(0, len(recent), PAGE):
-                entries = recent[start : start + PAGE]
-                yield await self._page(after, entries)
-                after = entries[-1].seq
+            begin = after
+            async for entries in self._engine.entries_from(after + 1):
+                # The store may be ahead of what this process has taken in.
+                for page in self._paged([entry for entry in entries if entry.seq <= self.head]):
+                    yield await self._page(after, page)
+                    after = page[-1].seq
+                    await asyncio.sleep(0)
+            if after == begin:
+                raise Lapsed
+
+    @staticmethod
+    def _paged(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+        return (entries[start : start + PAGE] for start in range(0, len(entries), PAGE))
 
     async def _page(self, after: int, entries: Sequence[Entry]) -> Page:
         if entries[0].seq != after + 1:
