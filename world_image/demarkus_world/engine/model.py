@@ -72,7 +72,7 @@ class Child:
 
 
 class View(Protocol):
-    """The state of the world at `sequence`, in memory: no call here does I/O.
+    """The state of the world at `sequence`, kept by this process: no call here asks the store or waits.
 
     It is the live state. What is read without an await in between is consistent; a caller that awaits keeps the
     records it has, which never change. Paths are canonical: a leading slash and no trailing one, the root is `/`.

@@ -87,6 +87,8 @@ class Upkeep:
         self._bundled = max(self._bundled, await self._last_bundled())
         while copied := await self._next_bundle(self._bundled):
             bundle, data = await asyncio.to_thread(bundles.encode, self._history, copied)
+            # As whoever reads it will: what is not whole is not copied.
+            await asyncio.to_thread(bundles.decode, data, bundle, history=self._history)
             with suppress(Exists):
                 await self._blobs.create(bundle.key, data)
             self._bundled = bundle.last
