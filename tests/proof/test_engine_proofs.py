@@ -11,7 +11,7 @@ from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.tlog.proofs import verify_consistency, verify_inclusion
 from demarkus_base.tlog.tree import Edge
 from demarkus_world.engine import bundles, notes, slots
-from demarkus_world.engine.engine import NoKey
+from demarkus_world.engine.engine import NoKey, StoreDamaged
 from demarkus_world.engine.nodes import NodeTable
 from demarkus_world.engine.proof import leaf
 
@@ -137,6 +137,25 @@ async def test_lost_nodes_are_made_anew(start: Any, a_write: Any, wait_until: An
         return True
 
     await wait_until("the proof", proven)
+
+
+async def test_an_altered_edge_is_found_out_and_nothing_is_signed_by_it(
+    start: Any, a_write: Any, wait_until: Any, tmp_path: Path
+) -> None:
+    """The edge lies in the view, where others may write; the log says what it has to be."""
+    blobs, engine = await filled(start, a_write, view=tmp_path)
+    await wait_until("the nodes", lambda: known(engine) == WRITES)
+    await engine.close()
+    with sqlite3.connect(tmp_path / "catalog.db") as rows:
+        rows.execute("UPDATE tip SET edge = zeroblob(length(edge))")
+    rows.close()
+    again = await start(blobs, view=tmp_path)
+    await wait_until("the fault", lambda: again._log.tree.fault)
+    with pytest.raises(StoreDamaged, match="remove the view's folder"):
+        await again.note()
+    with pytest.raises(LookupError, match="remove the view's folder"):
+        again.consistency(1, WRITES)
+    await again.write(a_write(path="/more.md"))
 
 
 async def test_an_altered_node_never_makes_a_wrong_proof(

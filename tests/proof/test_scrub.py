@@ -1,11 +1,15 @@
 """The scrub finds what was altered where nobody reads, tells it at once, and never more than there is."""
 
+import hashlib
+import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from demarkus_base.blobs.memory import MemoryBlobs
+from demarkus_world.engine import keys
 from demarkus_world.engine.model import Prune
 from demarkus_world.engine.scrub import AGAIN, BYTES, READS, Scrub
 
@@ -23,10 +27,10 @@ class Pause:
             await self.then()
 
 
-async def a_store(start: Any, a_write: Any) -> tuple[MemoryBlobs, Any]:
+async def a_store(start: Any, a_write: Any, **given: Any) -> tuple[MemoryBlobs, Any]:
     """Five documents in three directories; /a.md has three versions."""
     blobs = MemoryBlobs()
-    engine = await start(blobs)
+    engine = await start(blobs, **given)
     for body in (b"one", b"two", b"three"):
         await engine.write(a_write(body=body))
     for path in ("/b.md", "/deep/c.md", "/deep/er/d.md", "/.hidden/e.md"):
@@ -38,7 +42,14 @@ def a_scrub(engine: Any, pause: Pause) -> Scrub:
     async def view() -> Any:
         return await engine.view(exact=True)
 
-    return Scrub(view=view, recheck=engine.recheck, scrubbed=engine.scrubbed, pause=pause, clock=lambda: 0.0)
+    return Scrub(
+        view=view,
+        entries=engine.entries,
+        recheck=engine.recheck,
+        scrubbed=engine.scrubbed,
+        pause=pause,
+        clock=lambda: 0.0,
+    )
 
 
 async def alter(blobs: MemoryBlobs, engine: Any, path: str, version: int, data: bytes | None) -> str:
@@ -58,6 +69,29 @@ async def test_a_pass_reads_every_version_within_its_bounds(start: Any, a_write:
     assert not engine.scrubbed.damage
     assert len(pause.seconds) == 7
     assert all(seconds >= 1 / READS for seconds in pause.seconds)
+
+
+async def test_a_view_that_was_altered_is_told(start: Any, a_write: Any, tmp_path: Path) -> None:
+    """Also where the view was pointed at bytes that fit what it says."""
+    blobs, engine = await a_store(start, a_write, view=tmp_path)
+    right = (await engine.view(exact=True)).version("/b.md", 1)
+    await engine.close()
+    forged = (await blobs.get(right.blob)).replace(b"text", b"lies")
+    digest = hashlib.sha256(forged).digest()
+    await blobs.create(keys.blob("/b.md", 1, digest.hex(), right.blob[-11:-3]), forged)
+    body = hashlib.sha256(b"lies\n").digest()
+    with sqlite3.connect(tmp_path / "catalog.db") as rows:
+        changed = rows.execute(
+            "UPDATE version SET stored = ?, body = ? WHERE document = (SELECT id FROM document WHERE path = '/b.md')",
+            (digest, body),
+        )
+        assert changed.rowcount == 1
+    rows.close()
+    again = await start(blobs, view=tmp_path)
+    await a_scrub(again, Pause()).once()
+    told = [damage.text for damage in again.scrubbed.damage.values() if damage.path == "/b.md"]
+    assert "the view says something else of /b.md version 1 than the log: remove it" in told
+    assert not (await again.check_chain("/b.md")).valid
 
 
 async def test_large_versions_take_longer(start: Any, a_write: Any) -> None:
@@ -177,8 +211,19 @@ async def test_a_store_out_of_reach_is_waited_for(start: Any, a_write: Any, monk
             monkeypatch.setattr(blobs, "get", real)
 
     view = await engine.view(exact=True)
+    pages = [page async for page in engine.entries(1)]
+
+    async def entries(sequence: int) -> Any:
+        for page in pages:
+            yield page
+
     scrub = Scrub(
-        view=lambda: _now(view), recheck=engine.recheck, scrubbed=engine.scrubbed, pause=pause, clock=lambda: 0.0
+        view=lambda: _now(view),
+        entries=entries,
+        recheck=engine.recheck,
+        scrubbed=engine.scrubbed,
+        pause=pause,
+        clock=lambda: 0.0,
     )
     monkeypatch.setattr(blobs, "get", away)
     pause.then = back

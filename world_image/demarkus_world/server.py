@@ -329,6 +329,7 @@ class World:
 def _scrub(engine: Engine) -> Scrub:
     return Scrub(
         view=lambda: engine.view(exact=True),
+        entries=engine.entries,
         recheck=engine.recheck,
         scrubbed=engine.scrubbed,
         clock=time.monotonic,

@@ -370,6 +370,10 @@ class Engine:
         local = self._log.view
         return local.digest() if local.directory is None else await asyncio.to_thread(local.digest)
 
+    def entries(self, sequence: int) -> AsyncIterator[Sequence[Entry]]:
+        """The log read again from that entry on, some entries at a time. Raises StoreDamaged, Unavailable."""
+        return self._log.entries_from(sequence)
+
     async def recheck(self, record: VersionRecord, before: str | None) -> str | None:
         """What is wrong with a version that follows the one with that hash, read anew; None if nothing is.
 
@@ -391,6 +395,8 @@ class Engine:
             raise NoKey("this world has no key to sign with: set identity.keyFile")
         if not self._exclusive:
             await self._log.refresh()
+        if self._log.tree.fault is not None:
+            raise StoreDamaged(self._log.tree.fault)
         return self._key.note(self.identity, self._log.tree.edge)
 
     def consistency(self, first: int, second: int) -> list[bytes]:

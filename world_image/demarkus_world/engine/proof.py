@@ -48,6 +48,9 @@ class Tree:
         self._table = table
         self._leaves: deque[bytes] = deque(maxlen=LEAVES_AT_HAND)
         self._doubted = False
+        # Whether the table was made from nothing but the log, so that the edge is wrong if the two differ.
+        self._anew = False
+        self.fault: str | None = None
         self._grew = asyncio.Event()
 
     @property
@@ -100,8 +103,8 @@ class Tree:
         return proof
 
     async def follow(self, read_from: ReadFrom) -> None:
-        """Fill the table, for ever. The owner cancels it."""
-        while True:
+        """Fill the table, for ever, unless the edge turns out to be wrong. The owner cancels it."""
+        while self.fault is None:
             self._grew.clear()
             try:
                 await self._catch_up(read_from)
@@ -119,7 +122,7 @@ class Tree:
     async def _catch_up(self, read_from: ReadFrom) -> None:
         if self._doubted or self._table.size > self.edge.size:
             await asyncio.to_thread(self._table.forget)
-            self._doubted = False
+            self._doubted, self._anew = False, True
         edge = await asyncio.to_thread(self._table.edge)
         while edge.size < self.edge.size:
             at_hand = self.edge.size - len(self._leaves)
@@ -131,9 +134,14 @@ class Tree:
                 if grown.size == edge.size:
                     raise LookupError(f"entry {edge.size + 1} can't be found in the log")
                 edge = grown
-        if edge.size == self.edge.size and edge.root != self.edge.root:
+        if edge.size != self.edge.size or edge.root == self.edge.root:
+            return
+        self._doubted = True
+        if self._anew:
+            self.fault = "the tree of the local view is not that of the log: remove the view's folder and start again"
+            logger.error("nothing is signed or proven any more: %s", self.fault)
+        else:
             logger.warning("the table of nodes is not that of the log: it is made anew")
-            self._doubted = True
             self._grew.set()
 
     async def _add_from_log(self, edge: Edge, read_from: ReadFrom) -> Edge:
@@ -151,6 +159,8 @@ class Tree:
         return self._table.add(edge, map(leaf, batch))
 
     def _reach(self, size: int) -> None:
+        if self.fault is not None:
+            raise LookupError(self.fault)
         if size > self.known:
             raise LookupError(f"the tree's nodes are known up to entry {self.known}, not yet to {size}")
 

@@ -1,24 +1,30 @@
 """The scrub: every retained version is read again and compared with the log, slowly, for as long as the world runs.
 
-Reads find damage only where somebody reads. A pass goes through the documents in the order of their paths, at most
-READS versions and BYTES bytes a second, and at most once a day. `verified_through` is the entry up to which every
+Reads find damage only where somebody reads. A pass first compares the view with the log, because the view lies where
+others may write, too; then it goes through the documents in the order of their paths, at most READS versions and BYTES
+bytes a second. It is made at most once a day. `verified_through` is the entry up to which every
 version that was retained when the last pass began was right.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
+from demarkus_world.engine.entries import CONTENT, Entry
 from demarkus_world.engine.model import VersionRecord, View
 from demarkus_world.engine.refusals import EngineError
 
 READS = 20.0
 BYTES = 1024 * 1024.0
 EVERY = 24 * 3600.0
+ENTRIES = 256
+"""So many entries are compared with the view before the loop gets a turn ..."""
+BREATH = 0.05
+"""... of so many seconds."""
 AGAIN = 60.0
 """Seconds until a store that could not be read is asked again."""
 FINDINGS = 1000
@@ -66,6 +72,10 @@ Recheck = Callable[[VersionRecord, str | None], Awaitable[str | None]]
 """What is wrong with a version behind the one with that hash, read past every cache; raises EngineError."""
 
 
+Entries = Callable[[int], AsyncIterator[Sequence[Entry]]]
+"""The entries of the log from that one on, some at a time; raises EngineError."""
+
+
 class Scrub:
     """Reads again and again into `scrubbed`. `run` is its task."""
 
@@ -73,12 +83,14 @@ class Scrub:
         self,
         *,
         view: Callable[[], Awaitable[View]],
+        entries: Entries,
         recheck: Recheck,
         scrubbed: Scrubbed,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float],
     ) -> None:
         self._view = view
+        self._entries = entries
         self._recheck = recheck
         self._scrubbed = scrubbed
         self._pause = pause
@@ -97,10 +109,11 @@ class Scrub:
             await self._pause(max(EVERY - (self._clock() - began), AGAIN))
 
     async def once(self) -> None:
-        """One pass. Raises EngineError when the state of the world can't be had."""
+        """One pass. Raises EngineError when the log or the state of the world can't be had."""
         view = await self._view()
         through = view.sequence
         found: dict[str, Damage] = {}
+        await self._compare(view, through, found)
         walk = _documents(view)
         while paths := list(islice(walk, PAGE)):
             for path in paths:
@@ -109,6 +122,23 @@ class Scrub:
         self._scrubbed.damage = MappingProxyType(found)
         self._scrubbed.verified_through = first - 1
         self._scrubbed.passes += 1
+
+    async def _compare(self, view: View, through: int, found: dict[str, Damage]) -> None:
+        """Whether the view has of each version what its entry says."""
+        if not through:
+            return
+        count = 0
+        async for page in self._entries(1):
+            for entry in page:
+                if entry.seq > through:
+                    return
+                fault = _difference(view, entry) if entry.op in CONTENT else None
+                if fault is not None:
+                    text = f"the view says {fault} of {entry.path} version {entry.version} than the log: remove it"
+                    self._tell(Damage(entry.path, entry.version, entry.seq, entry.blob or "", text), found)
+                count += 1
+                if count % ENTRIES == 0:
+                    await self._pause(BREATH)
 
     async def _check(self, path: str, view: View, through: int, found: dict[str, Damage]) -> None:
         versions = view.versions(path)
@@ -139,6 +169,18 @@ class Scrub:
             found[damage.blob] = damage
             # At once, not only at the end of a pass that may take hours.
             self._scrubbed.damage = MappingProxyType({**self._scrubbed.damage, damage.blob: damage})
+
+
+def _difference(view: View, entry: Entry) -> str | None:
+    """What the view says of a version otherwise than the log; None where it is right, or the version was pruned."""
+    retained = view.versions(entry.path)
+    if retained and entry.version < retained[0].version:
+        return None
+    record = view.version(entry.path, entry.version)
+    if record is None:
+        return "nothing"
+    seen = (record.sequence, record.etag, record.body_hash, record.size, record.blob)
+    return None if seen == (entry.seq, entry.stored, entry.body, entry.size, entry.blob) else "something else"
 
 
 def _documents(view: View) -> Iterator[str]:
