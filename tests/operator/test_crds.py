@@ -79,9 +79,13 @@ def test_schema_is_structural_and_has_no_defaults() -> None:
 
 def test_lists_of_named_things_are_merged_by_name() -> None:
     maps = {path: schema for path, schema in NODES if schema.get("x-kubernetes-list-type") == "map"}
-    assert {"World.spec.tokens", "World.status.tokens", "World.status.conditions", "Universe.status.conditions"} == set(
-        maps
-    )
+    assert set(maps) == {
+        "World.spec.seed",
+        "World.spec.tokens",
+        "World.status.tokens",
+        "World.status.conditions",
+        "Universe.status.conditions",
+    }
     for schema in maps.values():
         assert set(schema["x-kubernetes-list-map-keys"]) <= set(schema["items"]["required"])
 

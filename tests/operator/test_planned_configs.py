@@ -50,6 +50,23 @@ def test_world_reads_its_configuration(settled: Any, a_world: Build) -> None:
     assert (settings.limits.rate.per_second, settings.limits.rate.burst) == (5, 9)
 
 
+def test_world_reads_policy_and_seeds_as_they_are_written(settled: Any, a_world: Build) -> None:
+    policy = {
+        "strictness": "ask",
+        "requireTags": ["area"],
+        "requireFields": ["owner"],
+        "allowedValues": {"status": ["draft", "final"]},
+        "personalData": "off",
+    }
+    seeds = [{"path": "/.well-known/agent-manifest.md"}, {"path": "/index.md", "text": "# Tea\n"}]
+    settled.put(a_world(policy=policy, seed=seeds, access=ACCESS))
+    settled.settle()
+    settings = parse_settings(_config(settled, "tea-world-config", "world.yaml").encode(), source="world.yaml")
+    assert settings.policy is not None
+    assert settings.policy.model_dump(mode="json", by_alias=True) == policy
+    assert [(seed.path, seed.text) for seed in settings.seed] == [(s["path"], s.get("text")) for s in seeds]
+
+
 def test_every_file_of_the_configuration_is_mounted(settled: Any) -> None:
     settings = parse_settings(_config(settled, "tea-world-config", "world.yaml").encode(), source="world.yaml")
     files = [settings.tls.certificate, settings.tls.key, *settings.tokens, settings.key_set, settings.identity.key_file]

@@ -4,6 +4,7 @@ common       the group, strict models, bounded types
 rules        validation rules: CEL, predicate and message in one
 quantities   quantities of bytes
 access       path patterns, operations, access entries
+policy       what a World asks of its documents, and which it starts with
 status       what every status has
 world        the model of World
 universe     the model of Universe

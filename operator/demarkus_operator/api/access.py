@@ -9,8 +9,8 @@ from pydantic import Field
 from demarkus_operator.api.common import Model
 from demarkus_operator.api.rules import Rule, whole
 
-Operation = Literal["read", "append", "write", "archive", "publish", "prune"]
-WriterOperation = Literal["append", "write", "archive", "publish", "prune"]
+Operation = Literal["read", "append", "write", "archive", "publish", "prune", "review"]
+WriterOperation = Literal["append", "write", "archive", "publish", "prune", "review"]
 
 Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=253)]], Field(min_length=1, max_length=100)]
 Paths = Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(min_length=1, max_length=16)]
@@ -81,8 +81,9 @@ class Reader(Model):
 class Writer(Reader):
     """Whom an entry means, where, and what they may do there. Whoever may write may also read there."""
 
-    operations: Annotated[list[WriterOperation], Field(min_length=1, max_length=5)] | None = None
-    """What the entry gives: `append`, `write` (publish and append), `archive`, `publish` (write and archive), `prune`.
+    operations: Annotated[list[WriterOperation], Field(min_length=1, max_length=6)] | None = None
+    """What the entry gives: `append`, `write` (publish and append), `archive`, `publish` (write and archive), `prune`,
+    or `review`, which with `write` decides proposals of others.
 
     Default: `publish`."""
 

@@ -11,6 +11,7 @@ from demarkus_operator.api.common import Model
 Text = Annotated[str, Field(max_length=1024)]
 
 LIST_BY_TYPE: dict[str, Any] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+LIST_BY_PATH: dict[str, Any] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["path"]}
 LIST_BY_NAME: dict[str, Any] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
 

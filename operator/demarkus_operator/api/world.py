@@ -9,8 +9,9 @@ from pydantic import Field
 from demarkus_operator.api import quantities
 from demarkus_operator.api.access import Access, Operation, Paths, paths_rule
 from demarkus_operator.api.common import ImageTag, Label, Model, name_rule
+from demarkus_operator.api.policy import POLICY_DOCUMENT, Policy, Seed
 from demarkus_operator.api.rules import Rule, whole
-from demarkus_operator.api.status import LIST_BY_NAME, Status, Text
+from demarkus_operator.api.status import LIST_BY_NAME, LIST_BY_PATH, Status, Text
 
 KIND = "World"
 PLURAL = "worlds"
@@ -135,9 +136,9 @@ class Token(Model):
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """The token's name, by which the World records who wrote. A name that is removed takes its Secret with it."""
-    operations: Annotated[list[Operation], Field(min_length=1, max_length=6)]
-    """What it gives: `read`, `append`, `write` (publish and append), `archive`, `publish` (write and archive), or
-    `prune`, which it takes to set `retention`."""
+    operations: Annotated[list[Operation], Field(min_length=1, max_length=7)]
+    """What it gives: `read`, `append`, `write` (publish and append), `archive`, `publish` (write and archive),
+    `prune`, which it takes to set `retention`, or `review`, which with `write` decides proposals of others."""
     paths: Paths
     """Where it holds, as path patterns such as `/**` or `/docs/**`."""
 
@@ -170,6 +171,15 @@ class WorldSpec(Model):
             "new World for the other way",
             holds=lambda self, old: self.get("history", "protected") == old.get("history", "protected"),
         ),
+        Rule(
+            name="seed-policy",
+            field="seed",
+            expression=f"!has(self.policy) || !has(self.seed) || self.seed.all(s, s.path != '{POLICY_DOCUMENT}')",
+            message=f"{POLICY_DOCUMENT} follows policy; remove the seed or the policy",
+            holds=lambda self, _: (
+                "policy" not in self or all(seed["path"] != POLICY_DOCUMENT for seed in self.get("seed", ()))
+            ),
+        ),
     )
 
     universe_ref: UniverseRef | None = None
@@ -191,6 +201,11 @@ class WorldSpec(Model):
     """`protected` guards the history against loss and tells more about it; `compatible` is what upstream servers do.
 
     Default: `protected`. It can't change."""
+    policy: Policy | None = None
+    """What the World asks of its documents. Without it the document `/.well-known/demarkus/policy.md` counts, if there
+    is one."""
+    seed: Annotated[list[Seed], Field(max_length=50, json_schema_extra=LIST_BY_PATH)] | None = None
+    """Documents that the World makes where there are none."""
     tokens: Annotated[list[Token], Field(max_length=50, json_schema_extra=LIST_BY_NAME)] | None = None
     """Capability tokens for native clients."""
     limits: Limits | None = None

@@ -15,7 +15,7 @@ from demarkus_operator.plan.owner import Owner
 CONFIG_FILE = "world.yaml"
 KEY_SET_FILE = "keys.json"
 
-_TAKEN_OVER_LIVE = ("reads", "limits", "log")
+_TAKEN_OVER_LIVE = ("reads", "limits", "log", "policy", "seed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,10 @@ def settings(owner: Owner, spec: WorldSpec, identity: Identity) -> dict[str, Any
     }
     if spec.limits is not None:
         document["limits"] = spec.limits.model_dump(by_alias=True, exclude_none=True)
+    if spec.policy is not None:
+        document["policy"] = spec.policy.model_dump(by_alias=True, exclude_none=True)
+    if spec.seed:
+        document["seed"] = [seed.model_dump(by_alias=True, exclude_none=True) for seed in spec.seed]
     document["listen"] = {"mark": f"0.0.0.0:{pods.MARK_PORT}", "health": f"0.0.0.0:{pods.HEALTH_PORT}"}
     document["tls"] = {"certificate": f"{pods.TLS}/tls.crt", "key": f"{pods.TLS}/tls.key"}
     document["tokens"] = [f"{pods.TOKENS}/{TOKENS_FILE}"]
