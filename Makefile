@@ -6,10 +6,10 @@ STAMP := $(VENV)/.ready
 LOCKS := world broker operator dev
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all test-stress test-histories bench-store lint format crds control-plane lock clean
+.PHONY: help env demo test test-all test-stress test-histories bench-store measure-content lint format crds control-plane lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env: $(STAMP) ## the Python environment in .venv, from hashed locks
 
@@ -42,6 +42,9 @@ test-histories: $(STAMP) ## draw 1,000 legal histories and verify what each leav
 
 bench-store: $(STAMP) ## what the store engine does on this machine: commits a second, cold start, memory
 	@$(BIN)/python -m tests.benchmarks.store
+
+measure-content: $(STAMP) ## how often the checks for secrets and personal data find something in documents around here
+	@$(BIN)/python -m tests.benchmarks.content
 
 lint: $(STAMP) ## ruff and mypy
 	@$(BIN)/ruff check .

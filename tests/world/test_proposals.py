@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -154,6 +155,12 @@ class TestDeciding:
         path = await propose(world)
         refused = await world.ask("PUBLISH", path, b"decision: accept", auth=auth)
         assert (refused.status, message(refused)) == (status, told)
+
+    async def test_nothing_is_decided_where_nothing_is_written(self, world: Any) -> None:
+        path = await propose(world)
+        world.rules = replace(world.rules, read_only=True)
+        refused = await world.ask("PUBLISH", path, b"decision: reject", auth="reviewer")
+        assert (refused.status, message(refused)) == ("not-permitted", "server is read-only\n")
 
     async def test_nobody_decides_their_own(self, world: Any) -> None:
         refused = await world.ask("PUBLISH", "/notes/a.md", b"x", auth="reviewer")

@@ -17,7 +17,7 @@ from demarkus_world.verbs.call import Call, Refused, not_found, refuse
 from demarkus_world.verbs.writes import commit, retention_acts, told
 from mark_protocol.metadata import RETENTION
 from mark_protocol.response import Response
-from mark_protocol.status import PUBLISHING_NEEDS_TOKENS, Status
+from mark_protocol.status import PUBLISHING_NEEDS_TOKENS, READ_ONLY, Status
 from mark_protocol.times import format_rfc3339
 
 DECISION = "decision"
@@ -26,6 +26,8 @@ _LINE = re.compile(r"^decision:[ \t]*(\S+)[ \t]*\r?$", re.MULTILINE)
 
 async def decide(call: Call) -> Response:
     """Answers a PUBLISH to the path of a proposal."""
+    if call.rules.read_only:
+        raise Refused(Status.NOT_PERMITTED, READ_ONLY)
     if not call.rules.configured:
         raise Refused(Status.NOT_PERMITTED, PUBLISHING_NEEDS_TOKENS)
     reviewer = call.credential
