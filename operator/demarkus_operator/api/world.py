@@ -115,6 +115,8 @@ class Limits(Model):
     """How many requests the holders of one credential may send; without a credential, one address."""
     max_streams: Annotated[int, Field(ge=1, le=10000)] | None = None
     """Requests that one connection may have open at once. Default: 10. A change restarts the server."""
+    max_watches: Annotated[int, Field(ge=1, le=100000)] | None = None
+    """Watches that the World has open at once; of a connection's requests, half may be watches. Default: 1024."""
     request_timeout: Annotated[str, Field(min_length=1, max_length=16)] | None = None
     """How long a request may take, such as `10s`. Default: 10 seconds."""
 
