@@ -164,3 +164,12 @@ def test_nothing_is_read_behind_the_last_block_but_the_text_of_a_refusal() -> No
 def test_a_clean_end_is_between_blocks() -> None:
     assert read() == []
     assert read(ACK) == [Control("ok", "7c1f0a9be2d4:41")]
+
+
+@given(st.lists(st.binary(max_size=200) | st.sampled_from([ACK, EVENT, b"---\n", b"\n", b"status: ok\n"]), max_size=20))
+def test_whatever_comes_it_is_blocks_or_malformed(pieces: list[bytes]) -> None:
+    try:
+        blocks = read(*pieces)
+    except MalformedBlock:
+        return
+    assert all(isinstance(block, Change | Control) for block in blocks)

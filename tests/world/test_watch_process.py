@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
+
+from aioquic.asyncio import QuicConnectionProtocol, connect
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import QuicEvent, StreamDataReceived
 
 from mark_protocol.changes import Block, BlockReader, Change, Control
 from mark_protocol.client.client import MarkClient
@@ -101,4 +106,54 @@ async def test_a_watch_ends_when_its_token_is_taken_away(
     async with asyncio.timeout(TIMEOUT):
         last = [block async for piece in pieces for block in BlockReader().feed(piece)]
     assert last == [Control("unauthorized", f"{EPOCH}:0")]
+    connection.close()
+
+
+class Deaf(QuicConnectionProtocol):
+    """A client that takes the first bytes of an answer and no more: it never opens its window again."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.heard = asyncio.Event()
+        self._quic._write_stream_limits = lambda *args, **kwargs: None  # type: ignore[method-assign]
+
+    def ask(self, data: bytes) -> None:
+        """Sends a whole request."""
+        self._quic.send_stream_data(self._quic.get_next_available_stream_id(), data, end_stream=True)
+        self.transmit()
+
+    def quic_event_received(self, event: QuicEvent) -> None:
+        """Notes the first answer."""
+        if isinstance(event, StreamDataReceived):
+            self.heard.set()
+
+
+async def test_c_50_a_reader_that_stops_reading_loses_its_watch_and_delays_nobody(
+    start_world: Callable[..., Any], token_file: Callable[..., str], wait_until: Callable[..., Any]
+) -> None:
+    world = an_open_world(start_world, token_file, limits={"requestTimeout": "1s", "rate": {"perSecond": 0}})
+    configuration = QuicConfiguration(
+        is_client=True, alpn_protocols=["mark"], verify_mode=ssl.CERT_NONE, max_stream_data=2000
+    )
+    connection = await world.dial()
+    async with connect("127.0.0.1", world.port, configuration=configuration, create_protocol=Deaf) as deaf:
+        deaf.ask(a_request(Verb.WATCH, "/"))
+        await asyncio.wait_for(deaf.heard.wait(), TIMEOUT)
+        pieces, _ = await first_block(connection, a_request(Verb.WATCH, "/"))
+        for number in range(5):
+            publish = Request(Verb.PUBLISH, f"/{number}.md", {"auth": "admin", "agent": "k" * 900}, b"x")
+            answer = await connection.exchange(encode_request(publish), timeout=TIMEOUT)
+            assert parse_response(answer).status == "created"
+        reader = BlockReader()
+        seen: list[Block] = []
+        async with asyncio.timeout(TIMEOUT):
+            while len(seen) < 5:
+                seen += reader.feed(await anext(pieces))
+        assert [block.cursor for block in seen] == [f"{EPOCH}:{number}" for number in range(1, 6)]
+
+        def ended() -> list[dict[str, Any]]:
+            return [line for line in world.lines() if line["message"] == "watch ended"]
+
+        await asyncio.to_thread(wait_until, "the deaf watch to end", ended)
+        assert [(line["reason"], line["told"]) for line in ended()] == [("stopped by its reader", 5)]
     connection.close()
