@@ -150,7 +150,7 @@ class TestRefusal:
         world = await under(await a_world(compatible=True), b"strictness: warn\n")
         assert (await world.publish("/a.md", b"x")).metadata.keys() == {"version", "modified"}
 
-    async def test_c16_conflict_archived_and_unchanged_come_before_the_policy(
+    async def test_c_16_conflict_archived_and_unchanged_come_before_the_policy(
         self, a_world: Callable[..., Any]
     ) -> None:
         world = await a_world()
@@ -166,14 +166,14 @@ class TestRefusal:
         assert (await world.ask("APPEND", "/a.md", b"y", expected_version="9")).status == "conflict"
         assert message(await world.ask("APPEND", "/a.md", b"y", expected_version="1")).startswith("publish policy")
 
-    async def test_c16_an_append_is_judged_by_the_metadata_it_ends_with(self, a_world: Callable[..., Any]) -> None:
+    async def test_c_16_an_append_is_judged_by_the_metadata_it_ends_with(self, a_world: Callable[..., Any]) -> None:
         world = await under(await a_world(), BLOCK, **FINE)
         await world.publish("/a.md", b"x", **FINE)
         assert (await world.ask("APPEND", "/a.md", b"y", expected_version="1")).status == "created"
         refused = await world.ask("APPEND", "/a.md", b"y", expected_version="2", owner="")
         assert "- missing-field: owner\n" in message(refused)
 
-    async def test_c17_archive_does_not_ask_the_policy(self, a_world: Callable[..., Any]) -> None:
+    async def test_c_17_archive_does_not_ask_the_policy(self, a_world: Callable[..., Any]) -> None:
         world = await a_world()
         await world.publish("/a.md", b"x")
         await under(world, BLOCK, **FINE)

@@ -1,5 +1,6 @@
 """What the configuration writes into a world: its policy document, its seeds."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -117,3 +118,38 @@ class TestSeeds:
         await sow(world.engine, settings(f"seed: [{', '.join(seeds)}]"))
         assert (await world.ask("FETCH", "/c.md")).status == "ok"
         assert "/a.md/b.md was not seeded" in caplog.text
+
+
+async def fetched(world: Any, path: str, text: bytes) -> None:
+    """Waits until a document says something."""
+    answer = None
+    for _ in range(200):
+        answer = await world.request("FETCH", path)
+        if text in answer.body:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"waited for {path} to say {text!r}; its last answer was {answer}")
+
+
+class TestProcess:
+    async def test_a_running_world_follows_its_configuration(
+        self, start_world: Callable[..., Any], token_file: Callable[..., str]
+    ) -> None:
+        world = start_world(
+            reads="public",
+            tokens=token_file(("admin", "/**", ("publish",))),
+            policy={"strictness": "block", "requireFields": ["owner"]},
+            seed=[{"path": AGENT_MANIFEST}],
+        )
+        await fetched(world, POLICY_PATH, b"strictness: block\nrequire_fields: owner\n")
+        await fetched(world, AGENT_MANIFEST, b"## Description")
+        refused = await world.request("PUBLISH", "/a.md", b"x", auth="admin", tags="a")
+        assert b"publish policy (block) refused this write:\n- missing-field: owner\n" in refused.body
+        assert (await world.request("PUBLISH", POLICY_PATH, b"x", auth="admin")).status == "not-permitted"
+        world.write_config(policy={"strictness": "warn"}, seed=[{"path": "/late.md", "text": "late"}])
+        await fetched(world, POLICY_PATH, b"strictness: warn\n")
+        await fetched(world, "/late.md", b"late")
+        assert (await world.request("PUBLISH", "/a.md", b"x", auth="admin")).metadata[
+            "policy-warning"
+        ] == "missing-tags"
+        assert world.stop() == 0

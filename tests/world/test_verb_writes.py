@@ -274,7 +274,7 @@ class TestRights:
             (("read", "prune", "review", "admin"), set()),
         ],
     )
-    async def test_each_write_needs_its_own_operation(
+    async def test_a_18_each_write_needs_its_own_operation(
         self, a_world: Callable[..., Any], words: tuple[str, ...], permitted: set[str]
     ) -> None:
         world = await a_world(tokens=(("admin", "/**", ("publish",)), ("some", "/**", words)))
