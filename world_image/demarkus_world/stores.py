@@ -20,7 +20,7 @@ from demarkus_base.blobs.gcs import SERVICE, Anonymous, GcsBlobs
 from demarkus_base.blobs.hedged import HedgedBlobs
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.blobs.observed import ObservedBlobs
-from demarkus_base.blobs.port import Blobs, Permanent
+from demarkus_base.blobs.port import Blobs
 from demarkus_base.reserve import Reserve
 from demarkus_world.metrics import Metrics
 from demarkus_world.settings import Bucket, Settings, SettingsError
@@ -110,8 +110,8 @@ async def _directory(mount: Path) -> Store:
     try:
         return Store(blobs, reserve=await Reserve.open(mount / RESERVE))
     except OSError as error:
-        await blobs.close()
-        raise Permanent(f"{mount / RESERVE}: {error.strerror or error}") from error
+        logger.warning("%s: no space is put by for a full volume: %s", mount / RESERVE, error.strerror or error)
+        return Store(blobs)
 
 
 def _bucket(bucket: Bucket, metrics: Metrics) -> Store:
