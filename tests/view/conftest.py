@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.blobs.port import Blobs
-from demarkus_world.engine import bundles, log, upkeep
+from demarkus_world.engine import bundles, upkeep
 from demarkus_world.engine.engine import Engine, Identity, Write
 from demarkus_world.engine.notes import WorldKey
 
@@ -61,7 +61,6 @@ def clock() -> Clock:
 async def open_world(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Open]:
     monkeypatch.setattr(upkeep, "JITTER", 0.0)
     monkeypatch.setattr(upkeep, "CHECKPOINT_ENTRIES", 40)
-    monkeypatch.setattr(log, "WORTH_A_CHECKPOINT", 1)
     monkeypatch.setattr(bundles, "LEAST", 16)
     monkeypatch.setattr(bundles, "MOST", 64)
     engines: list[Engine] = []

@@ -96,6 +96,22 @@ async def test_the_newest_three_checkpoints_are_kept(open_world: Any) -> None:
     assert folders == {key.rsplit("/", 1)[0] for key in kept}, "with all their parts"
 
 
+async def test_forged_checkpoints_do_not_crowd_out_good_ones(open_world: Any) -> None:
+    """Far ahead of the log, and not signed by this world: they neither count as the newest nor among the kept."""
+    blobs = MemoryBlobs()
+    engine = await open_world(blobs)
+    for number in range(4):
+        await blobs.create(f"checkpoints/{2**40 + number:016x}/manifest.json", b"{}")
+    await fill(engine, 50)
+    good = await until(lambda: [key for key in manifests(blobs) if "/000000000000" in key], "a checkpoint of its own")
+    blobs_read = Counted()
+    for key in keys_of(blobs, ""):
+        await put(blobs_read, key, blobs._objects[key])
+    cold = await open_world(blobs_read)
+    assert good[0] in blobs_read.read
+    assert await cold.digest() == await engine.digest()
+
+
 async def test_after_an_hour_few_entries_are_worth_a_checkpoint(open_world: Any, clock: Any) -> None:
     blobs = MemoryBlobs()
     engine = await open_world(blobs)

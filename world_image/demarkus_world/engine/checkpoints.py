@@ -77,6 +77,16 @@ class Checkpoints:
         found = {keys.checkpoint_of(key) for key in await self._keys() if key.endswith(f"/{keys.MANIFEST}")}
         return sorted((sequence for sequence in found if sequence is not None), reverse=True)
 
+    async def good(self, most: int) -> list[int]:
+        """Where there are checkpoints to be believed, newest first, so many at most. Raises Unavailable."""
+        found: list[int] = []
+        for sequence in await self.sequences():
+            if len(found) == most:
+                break
+            if await self.manifest(sequence) is not None:
+                found.append(sequence)
+        return found
+
     async def manifest(self, sequence: int) -> Manifest | None:
         """The manifest of a checkpoint; None, and a line in the log, for one not to be believed. Raises Unavailable."""
         key = keys.checkpoint(sequence, keys.MANIFEST)
@@ -134,7 +144,7 @@ class Checkpoints:
 
     async def tidy(self) -> None:
         """Delete what belongs to checkpoints older than the newest few. Raises BlobError, Unavailable."""
-        kept = (await self.sequences())[:KEPT]
+        kept = await self.good(KEPT)
         if len(kept) < KEPT:
             return
         gone = [key for key in await self._keys() if (keys.checkpoint_of(key) or 0) < kept[-1]]

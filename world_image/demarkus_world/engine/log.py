@@ -29,7 +29,7 @@ from demarkus_world.view.reads import Tip
 from mark_protocol.versions import StoredVersion
 
 WORTH_A_CHECKPOINT = 8192
-"""A checkpoint is read if it is at least so many entries ahead of what is known."""
+"""Who knows a part of the log reads a checkpoint only if it is at least so many entries ahead."""
 CONFIRMED_FOR = 12 * 3600 * 1000
 """For so long (ms) after the log was last looked at, an absent next slot means that there is none."""
 RECENT = 4096
@@ -118,8 +118,9 @@ class Log:
 
     async def _start_from_checkpoint(self, checkpoints: Checkpoints) -> None:
         """Take over the newest checkpoint that is good, if it saves reading many entries."""
+        worth = WORTH_A_CHECKPOINT if self.view.sequence else 1
         for sequence in await checkpoints.sequences():
-            if sequence - self.view.sequence < WORTH_A_CHECKPOINT:
+            if sequence - self.view.sequence < worth:
                 return
             manifest = await checkpoints.manifest(sequence)
             if manifest is None:

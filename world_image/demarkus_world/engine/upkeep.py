@@ -139,7 +139,7 @@ class Upkeep:
 
     async def _last_checkpoint(self) -> int:
         assert self._checkpoints is not None, "asked for only where there are any"
-        return max(await self._checkpoints.sequences(), default=0)
+        return max(await self._checkpoints.good(1), default=0)
 
     # Room.
 

@@ -12,6 +12,7 @@ from demarkus_world.engine.model import Child, Head, VersionRecord
 from demarkus_world.view.paths import is_hidden
 
 PAGE = 256
+UNREAD = 64
 
 _VERSION = "v.number, v.stored, v.body, v.size, v.blob, v.modified, v.sequence, a.name, a.credential"
 _HEAD = f"d.path, d.archived, d.metadata, {_VERSION}"
@@ -73,7 +74,7 @@ class Reads:
         """Some of the documents, by id, whose newest version has not been read, from behind `after` on."""
         rows = self._all(
             f"SELECT d.id, d.path, {_VERSION} FROM document d {_NEWEST}"
-            f" WHERE d.metadata IS NULL AND d.id > ? ORDER BY d.id LIMIT {PAGE}",
+            f" WHERE d.metadata IS NULL AND d.id > ? ORDER BY d.id LIMIT {UNREAD}",
             after,
         )
         return [(row[0], _record(row[1], row[2:])) for row in rows]
