@@ -19,6 +19,7 @@ from demarkus_world.engine.engine import (
     WriteRefused,
     Written,
 )
+from demarkus_world.engine.model import Prune
 
 AWrite = Callable[..., Write]
 
@@ -140,6 +141,31 @@ async def test_what_was_true_before_losing_is_asked_again(
         with pytest.raises(outcome):
             await ours
     assert second.statistics.lost == 1
+    assert await state(first) == await state(second)
+
+
+async def test_nothing_is_decided_on_ground_that_has_moved(start: Any, a_write: AWrite, state: Any) -> None:
+    """A reader has met another's prune while writes in line still build on what it took away."""
+    blobs = MemoryBlobs()
+    first = await start(blobs)
+    for body in (b"one", b"two", b"three"):
+        await first.write(a_write(body=body))
+    held = Held(blobs)
+    second = await start(held)
+    four = asyncio.create_task(second.write(a_write(body=b"four")))
+    await asyncio.wait_for(held.knocked.wait(), 10)
+    await first.write(Prune(path="/a.md", keep=1, by="local:ann"))
+    assert (await second.view(exact=True)).versions("/a.md")[0].version == 3
+    more = (a_write(body=b"five", metadata={"retention": "1"}), a_write("append", body=b"six", expected=4))
+    waiting = [asyncio.create_task(second.write(write)) for write in more]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    held.open.set()
+    assert (await four).version == 4
+    assert (await waiting[0]).version == 5
+    with pytest.raises(VersionConflict):
+        await waiting[1]
+    assert second.fault is None
     assert await state(first) == await state(second)
 
 

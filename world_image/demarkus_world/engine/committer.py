@@ -169,6 +169,8 @@ class Committer:
             rules = self._rules()
             body = joined(base, write) if isinstance(write, Write) and base is not None else None
             standard = await self._inspection.standard(write, rules, body=body)
+            if self._decided_at != self._log.foreign:
+                return  # another writer was met meanwhile: the whole line is decided anew before anything is offered
             now = max(self._now(), self._log.tip_time)
             ground = Ground(rules=rules, standard=standard, now=now, full=self._space.full)
             member.decision = decide(write, self._tentative, base, ground=ground)
