@@ -12,6 +12,9 @@ from tests.stress.register import Operation
 NOTHING_DONE = "nothing done"
 """The outcome of an operation that certainly did not happen and of a read that saw nothing: no part of a history."""
 
+DAMAGED = "damaged"
+"""The outcome of an operation that met a store which is not what it should be: a false alarm."""
+
 
 def operations(files: Iterable[Path]) -> Iterator[Operation]:
     """The operations of several writers; a last line that is not whole is left out."""

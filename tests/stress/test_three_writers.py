@@ -32,7 +32,7 @@ from demarkus_world.engine.verify.verify import Expected, verify
 from dev.gcs.faults import KINDS, Fault
 from dev.gcs.process import StandIn, mix, started
 from tests.stress.account import faults
-from tests.stress.history import NOTHING_DONE, operations
+from tests.stress.history import DAMAGED, NOTHING_DONE, operations
 from tests.stress.linearizability import furthest
 from tests.stress.register import Operation
 from tests.stress.writer import BUCKET, CALL_TIMEOUT, IDENTITY, KEY, PATHS, hurry
@@ -70,7 +70,10 @@ class Writer:
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], ANSWER)
         line = self.process.stdout.readline().strip() if ready else ""
-        assert line, f"waited {ANSWER:.0f} s for {self.name}: {what}; its log: {self.log.read_text()[-4000:]}"
+        if not line and self.process.poll() is None:
+            self.process.send_signal(signal.SIGUSR1)  # it shows what it is doing
+            time.sleep(1)
+        assert line, f"waited {ANSWER:.0f} s for {self.name}: {what}; its log: {self.log.read_text()[-20000:]}"
         return line
 
 
@@ -207,6 +210,8 @@ def test_three_writers_on_a_bad_day(
     with capsys.disabled():
         print(f"\n{json.dumps(figures)}")
 
+    assert DAMAGED not in figures["outcomes"], "\n".join(writer.log.read_text()[-2000:] for writer in writers)
+    assert DAMAGED not in figures["swept"]
     assert [one["fault"] for one in told] == [None] * WRITERS
     assert {(one["sequence"], one["digest"]) for one in told} == {(sequence, digest)}, "replicas and a newcomer agree"
     assert from_checkpoint == from_bundles

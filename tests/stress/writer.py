@@ -14,7 +14,9 @@ import contextlib
 import json
 import os
 import random
+import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -34,13 +36,14 @@ from demarkus_world.engine.engine import (
     EngineError,
     Identity,
     OutcomeUnknown,
+    StoreDamaged,
     VersionConflict,
     Write,
 )
 from demarkus_world.engine.model import Prune
 from demarkus_world.engine.notes import WorldKey
 from demarkus_world.engine.sweep import Sweeper
-from tests.stress.history import NOTHING_DONE
+from tests.stress.history import DAMAGED, NOTHING_DONE
 
 BUCKET = "stress"
 IDENTITY = Identity("a" * 32, "b" * 32)
@@ -134,6 +137,9 @@ class Client:
             return {"outcome": "closed"}
         except DocumentMissing:
             return {"outcome": "missing"}
+        except StoreDamaged as damage:
+            print(f"{request['name']}: {damage}", file=sys.stderr, flush=True)
+            return {"outcome": DAMAGED}
         except (EngineError, TimeoutError):
             return {"outcome": NOTHING_DONE}
 
@@ -171,6 +177,8 @@ async def keep_sweeping(sweeper: Sweeper, stop: asyncio.Event, counts: Counter[s
         try:
             swept = await sweeper.sweep()
             counts.update(marked=swept.found, deleted=swept.deleted, sweeps=1)
+        except StoreDamaged:
+            counts.update(damaged=1)
         except EngineError:
             counts.update(failed=1)
         with contextlib.suppress(TimeoutError):
@@ -187,7 +195,9 @@ async def write(options: argparse.Namespace) -> None:
             loop.call_soon_threadsafe(lines.put_nowait, line.strip())
         loop.call_soon_threadsafe(lines.put_nowait, "end")
 
-    listening = asyncio.create_task(asyncio.to_thread(listen))
+    loop.add_signal_handler(signal.SIGUSR1, show_tasks)
+    # A daemon: it does not keep a process from ending that has something to say.
+    threading.Thread(target=listen, daemon=True).start()
     gcs = GcsBlobs.open(
         f"gs://{BUCKET}/world", service=options.service, authorization=Anonymous(), timeout=CALL_TIMEOUT
     )
@@ -216,12 +226,18 @@ async def write(options: argparse.Namespace) -> None:
         await asyncio.gather(*working, return_exceptions=True)
     await engine.close()
     await blobs.close()
-    await listening
 
 
 def now() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def show_tasks() -> None:
+    """What every task waits for, on standard error."""
+    for task in asyncio.all_tasks():
+        task.print_stack(file=sys.stderr)
+    sys.stderr.flush()
 
 
 async def opened(blobs: Any, view: Path) -> Engine:
