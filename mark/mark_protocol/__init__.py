@@ -16,6 +16,7 @@ surrogate escapes, so that everything can be given back as it came. No exception
     urls.py         mark:// URLs and the identity of a document
     metadata.py     keys a write may carry, tags, the default type, APPEND's merge
     versions.py     stored version bytes, etag, link to the version before
+    rebuild.py      stored bytes from what FETCH tells of a version
     patterns.py     path patterns of credentials
     tokens.py       capability tokens and their files
     grants.py       signed grants and key sets
@@ -24,6 +25,8 @@ surrogate escapes, so that everything can be given back as it came. No exception
     lookups.py      the table of matches that LOOKUP answers
     changes.py      the blocks of a WATCH stream, and its cursors
     outline.py      headings, anchors and sections of a document, its title
+    links.py        links of a document
+    graphs.py       documents and their links as a document
 
     transport/      Mark over QUIC: the port and its engines
     client/         connections, pool, retries, verbs

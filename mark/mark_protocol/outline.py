@@ -119,6 +119,25 @@ def headings(body: bytes) -> list[Heading]:
     return list(_headings(_LINE_ENDS.split(body.decode(errors="replace"))))
 
 
+def cut(body: bytes, anchor: str) -> bytes | None:
+    """A section with all below it: from its heading to the next one that is not deeper; None if there is no such.
+
+    It is named by its anchor, or by the text of its heading.
+    """
+    text = body.decode(errors="surrogateescape")
+    found = list(_headings(_LINE_ENDS.split(text)))
+    taken: set[str] = set()
+    anchors = [_free_anchor(heading.text, taken) for heading in found]
+    names = anchors if anchor in anchors else [heading.text for heading in found]
+    if anchor not in names:
+        return None
+    number = names.index(anchor)
+    rest = found[number + 1 :]
+    end = next((later.start for later in rest if later.level <= found[number].level), None)
+    starts = [0, *(ending.end() for ending in _LINE_ENDS.finditer(text)), len(text)]
+    return text[starts[found[number].start] : None if end is None else starts[end]].encode(errors="surrogateescape")
+
+
 def anchor(text: str) -> str:
     """What a heading's text is called in a URL, before duplicates are told apart."""
     kept = []

@@ -24,6 +24,13 @@ class Response:
         """The response that reports a failure: no metadata, and a body with the message."""
         return cls(status, {}, error_body(status, message))
 
+    @property
+    def message(self) -> str:
+        """What an error's body says below its title; the body's text where it has none."""
+        text = self.body.decode(errors="replace").strip()
+        title, _, message = text.partition("\n")
+        return message.strip() if title.startswith("# ") and message.strip() else text
+
 
 class ResponseError(Exception):
     """Bytes that are no response."""

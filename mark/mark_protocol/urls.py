@@ -4,12 +4,15 @@ Source: Mark protocol, URLs and path rules; authority, dial address, server name
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote, unquote_to_bytes
+
+from mark_protocol.paths import clean
 
 DEFAULT_PORT = 6309
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_ANY_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _HOST = re.compile(r"""[^\x00-\x20\x7f"#%/<>?@\[\\\]^`{|}:]+""")
 _IPV6 = re.compile(r"[0-9A-Fa-f:.]+(?:%25[A-Za-z0-9._~-]+)?")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -63,6 +66,31 @@ def parse_url(text: str) -> MarkURL:
     authority, slash, path = rest.partition("/")
     host, port = _host_and_port(authority.rpartition("@")[2])
     return MarkURL(host, port, _decoded(slash + path) or "/", _decoded(fragment))
+
+
+def resolve(base: MarkURL, reference: str) -> MarkURL | None:
+    """Where a reference in a document leads; None if that is no document of this protocol.
+
+    The query is dropped, and the path is canonical. In a directory's listing the base ends with a slash.
+    """
+    try:
+        if reference.startswith("//"):
+            return _canonical(parse_url(f"mark:{reference}"))
+        if _ANY_SCHEME.match(reference):
+            return _canonical(parse_url(reference))
+        rest, _, fragment = reference.partition("#")
+        path = _decoded(rest.partition("?")[0])
+        if not path:
+            path = base.path
+        elif not path.startswith("/"):
+            path = f"{base.path.rpartition('/')[0]}/{path}"
+        return _canonical(MarkURL(base.host, base.port, path, _decoded(fragment)))
+    except URLError:
+        return None
+
+
+def _canonical(url: MarkURL) -> MarkURL:
+    return replace(url, path=clean(url.path))
 
 
 def _host_and_port(text: str) -> tuple[str, int]:

@@ -33,7 +33,6 @@ PURE = [
     *sorted((ROOMS["demarkus_operator"] / "api").rglob("*.py")),
     ROOMS["demarkus_world"] / "engine" / "preconditions.py",
     ROOMS["demarkus_world"] / "authority.py",
-    ROOMS["demarkus_world"] / "transfer" / "rebuild.py",
     ROOMS["demarkus_world"] / "transfer" / "runs.py",
     ROOMS["demarkus_broker"] / "identity.py",
 ]

@@ -15,6 +15,8 @@ from pydantic import BaseModel
 from demarkus_broker.settings import BrokerSettings
 from demarkus_operator.cli.main import demarkus
 from demarkus_operator.plan import labels
+from demarkus_world.commands import serve
+from demarkus_world.commands import token as token_command
 from demarkus_world.settings import Settings
 from mark_protocol.cli.main import mark
 
@@ -66,6 +68,34 @@ def fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
             yield from fields(inner, f"{path}[]." if listed else f"{path}.")
 
 
+def section(heading: str) -> str:
+    """A section of the page of commands."""
+    page = (DOCS / "reference" / "commands.md").read_text()
+    return page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def told_of_commands(heading: str) -> dict[str, set[str]]:
+    """The commands in the table of a section, with the options in its second column."""
+    rows = [row.split("|") for row in section(heading).splitlines() if row.startswith("| `")]
+    return {row[1].split("`")[1].split()[0]: set(re.findall(r"-[-a-z]+", row[2])) for row in rows}
+
+
+def options(command: click.Command) -> set[str]:
+    """The options that a command shows."""
+    return {
+        option
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not parameter.hidden
+        for option in parameter.opts
+    }
+
+
+def arguments(command: click.Command) -> list[str]:
+    """Its arguments as they are written in a usage line."""
+    found = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
+    return [(a.name or "").upper() if a.required else f"[{(a.name or '').upper()}]" for a in found]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for link in links(page):
@@ -101,28 +131,36 @@ def test_every_field_of_broker_yaml_is_told_of() -> None:
 
 
 def test_every_command_and_option_of_demarkus_is_told_of() -> None:
-    page = (DOCS / "reference" / "commands.md").read_text()
-    told = {
-        row.split("`")[1].split()[0]: set(re.findall(r"-[-a-z]+", row.split("|")[2]))
-        for row in page.splitlines()
-        if row.startswith("| `") and "--" in row
-    }
+    assert told_of_commands("demarkus") == {name: options(command) for name, command in demarkus.commands.items()}
+
+
+def test_every_command_and_option_of_mark_is_told_of() -> None:
+    shared = options(mark.commands["versions"])
+    assert shared <= set(re.findall(r"--[a-z]+", section("mark").replace("`mark --ca", "")))
+    assert told_of_commands("mark") == {name: options(command) - shared for name, command in mark.commands.items()}
+    usages = {row.split("`")[1] for row in section("mark").splitlines() if row.startswith("| `")}
+    assert usages == {" ".join([name, *arguments(command)]) for name, command in mark.commands.items()}
+
+
+def test_every_option_and_variable_of_serve_is_told_of() -> None:
     there = {
-        name: {
-            option
-            for parameter in command.params
-            if isinstance(parameter, click.Option) and not parameter.hidden
-            for option in parameter.opts
-        }
-        for name, command in demarkus.commands.items()
+        (option, parameter.envvar if isinstance(parameter.envvar, str) else "")
+        for parameter in serve.command.params
+        for option in parameter.opts
+        if option.startswith("--")
     }
+    told = set()
+    for row in section("demarkus-world serve").splitlines():
+        if row.startswith("| `"):
+            cells = row.split("|")
+            found = re.findall(r"--[a-z-]+", cells[1])
+            told |= set(zip(found, re.findall(r"DEMARKUS_\w+", cells[2]) or [""], strict=True))
     assert told == there
 
 
-def test_every_command_of_mark_is_told_of() -> None:
-    page = (DOCS / "reference" / "commands.md").read_text()
-    for name in mark.commands:
-        assert f"| `{name} URL" in page
+def test_every_command_and_option_of_token_is_told_of() -> None:
+    commands = token_command.command.commands
+    assert told_of_commands("demarkus-world token") == {name: options(command) for name, command in commands.items()}
 
 
 def test_every_label_is_told_of() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from demarkus_world.transfer.model import SourceError
-from demarkus_world.transfer.rebuild import rebuilt
+from mark_protocol.rebuild import rebuilt
 from demarkus_world.transfer.report import Report
 from demarkus_world.transfer.wire import Wire
 from mark_protocol.client.client import MarkClient

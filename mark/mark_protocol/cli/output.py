@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -14,11 +15,16 @@ from mark_protocol.status import Status
 DONE = frozenset({Status.OK, Status.CREATED, Status.NOT_MODIFIED})
 
 
-def show(response: Response, *, as_json: bool, summary: str | None = None) -> None:
-    """Print a response, or `summary` in place of its body; end the command with status 1 if it is a refusal."""
+def show(
+    response: Response, *, as_json: bool, summary: str | None = None, more: Mapping[str, object] | None = None
+) -> None:
+    """Print a response, or `summary` in place of its body; end the command with status 1 if it is a refusal.
+
+    `more` is what JSON holds beside status, metadata and body.
+    """
     done = response.status in DONE
     if as_json:
-        click.echo(json.dumps(_document(response), ensure_ascii=False, indent=2))
+        echo_json({**_document(response), **(more or {})})
     elif done and summary is not None:
         click.echo(summary)
     elif done:
@@ -27,7 +33,7 @@ def show(response: Response, *, as_json: bool, summary: str | None = None) -> No
     if response.status == Status.NOT_MODIFIED and not as_json:
         click.echo(response.status, err=True)
     if not done:
-        click.echo(f"{response.status}: {_message(response)}", err=True)
+        click.echo(f"{response.status}: {response.message}", err=True)
         raise SystemExit(1)
 
 
@@ -47,8 +53,7 @@ def _document(response: Response) -> dict[str, object]:
     return shown
 
 
-def _message(response: Response) -> str:
-    """What an error body says below its title (Mark protocol 3)."""
-    text = response.body.decode(errors="replace").strip()
-    title, _, message = text.partition("\n")
-    return message.strip() if title.startswith("# ") and message.strip() else text
+def echo_json(value: object) -> None:
+    """Print a value for programs; text that is no UTF-8 is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    click.echo(text.encode(errors="backslashreplace"))

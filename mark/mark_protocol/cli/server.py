@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
 from mark_protocol.client.client import ClientError, MarkClient, OutcomeUnknown
 from mark_protocol.client.pool import Pool
 from mark_protocol.client.settle import settle
+from mark_protocol.client.walk import Refused
+from mark_protocol.client.watch import WatchRefused
 from mark_protocol.request import Request
 from mark_protocol.response import Response
-from mark_protocol.transport.port import Trust
+from mark_protocol.transport.port import TransportError, Trust
 from mark_protocol.urls import MarkURL, URLError, parse_url
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,24 +38,33 @@ class Server:
 
     def request(self, request: Request) -> Response:
         """Send one request and wait for its response. A failure without a response ends the command."""
+        return self.run(lambda client: _request(client, request))
+
+    def run(self, work: Callable[[MarkClient], Coroutine[Any, Any, T]]) -> T:
+        """Work that takes several requests. A failure ends the command; so does a refusal that is in its way."""
         try:
-            return asyncio.run(self._request(request))
-        except OutcomeUnknown as error:
-            raise click.ClickException(str(error)) from error
-        except ClientError as error:
+            return asyncio.run(self._run(work))
+        except (Refused, WatchRefused) as error:
+            click.echo(str(error), err=True)
+            raise SystemExit(1) from error
+        except (ClientError, TransportError) as error:
             raise click.ClickException(str(error)) from error
         except ValueError as error:
             raise click.UsageError(str(error)) from error
 
-    async def _request(self, request: Request) -> Response:
+    async def _run(self, work: Callable[[MarkClient], Coroutine[Any, Any, T]]) -> T:
         pool = Pool([self.address], server_name=self.url.server_name, trust=self.trust, size=1)
-        client = MarkClient(pool, auth=self.token, timeout=self.timeout)
         try:
-            return await client.request(request)
-        except OutcomeUnknown as error:
-            raise OutcomeUnknown(f"{error}\n{await _what_is_there(client, request)}") from error
+            return await work(MarkClient(pool, auth=self.token, timeout=self.timeout))
         finally:
             await pool.close()
+
+
+async def _request(client: MarkClient, request: Request) -> Response:
+    try:
+        return await client.request(request)
+    except OutcomeUnknown as error:
+        raise OutcomeUnknown(f"{error}\n{await _what_is_there(client, request)}") from error
 
 
 async def _what_is_there(client: MarkClient, write: Request) -> str:
@@ -102,7 +114,7 @@ def on_a_server(command: Callable[Concatenate[Server, P], None]) -> Callable[...
     @click.option(
         "--timeout", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True, help="Seconds."
     )
-    @click.option("--json", "as_json", is_flag=True, help="Print status, metadata and body as JSON.")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     @functools.wraps(command)
     def wrapped(
         url: MarkURL,

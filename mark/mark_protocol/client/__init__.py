@@ -4,5 +4,8 @@ connection.py   a dialed connection with the count of its users; it outlives its
 pool.py         connections to one server: dialing, spreading requests, forgetting the dead
 client.py       the verbs, the retry rule, and what a failed request means
 watch.py        changes as they happen: the stream of a WATCH, opened again whenever it ends
+walk.py         directories and all documents below one
+verification.py a document's retained versions, rebuilt and compared with what the server says
+crawl.py        documents and their links, from one on
 settle.py       what became of a write whose response was lost
 """

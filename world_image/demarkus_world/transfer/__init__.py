@@ -7,7 +7,7 @@ The way in
 
 Sources
     gotree.py      the tree of a Go server, today's layout and that of old
-    wire.py        a running server; rebuild.py: stored bytes from what FETCH tells (pure)
+    wire.py        a running server
     git.py         a git repository: a version for each commit
     folder.py      a plain folder
 

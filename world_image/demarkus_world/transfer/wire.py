@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, replace
 
 from demarkus_world.transfer.model import Candidate, Here, History, Refused, SourceError, Version
-from demarkus_world.transfer.rebuild import old_form, publisher_part, rebuilt
 from demarkus_world.transfer.report import Report
 from demarkus_world.transfer.runs import examined
 from demarkus_world.transfer.spool import Spool
@@ -22,6 +21,7 @@ from mark_protocol import listings
 from mark_protocol.client.client import ClientError, MarkClient, Unreachable
 from mark_protocol.listings import ListingError, VersionLine, parse_list, parse_versions
 from mark_protocol.metadata import CURSOR, INCLUDE_ARCHIVED
+from mark_protocol.rebuild import old_form, publisher_part, rebuilt
 from mark_protocol.request import Request, Verb
 from mark_protocol.response import Response
 from mark_protocol.status import Status
