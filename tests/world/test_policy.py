@@ -1,6 +1,7 @@
 """The write policy: what it asks, in which words it refuses, when it is asked, and who may change it."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from demarkus_base.blobs.memory import MemoryBlobs
-from demarkus_world.engine.engine import Engine, Identity, PolicyRefused, Write
+from demarkus_world.engine.engine import Engine, Identity, PolicyRefused, Write, WriteRefused
 from demarkus_world.policy import (
     POLICY_PATH,
     PersonalData,
@@ -237,6 +238,33 @@ async def test_a_lost_race_is_judged_by_the_policy_that_came_first() -> None:
         assert (await other.view(exact=True)).head("/a.md") is None
     finally:
         await slow.close()
+        await other.close()
+
+
+async def test_an_append_that_is_looked_at_while_its_base_arrives_is_decided_anew() -> None:
+    """The long text is looked at in a thread; meanwhile another writer makes the version that it builds on."""
+    blobs = MemoryBlobs()
+
+    async def start(seed: int) -> Engine:
+        return await Engine.open(
+            blobs, Identity("0a" * 16, "1b" * 16), now=lambda: 1_800_000_000_000, random=random.Random(seed).randbytes
+        )
+
+    one, other = await start(1), await start(2)
+    try:
+        for version in range(5):
+            text = b"a line of text\n" * 2000 + b"%d" % version
+            late = Write(op="append", path="/a.md", body=text, expected=version + 1, by="a", credential="token")
+            task = asyncio.create_task(one.write(late))
+            await asyncio.sleep(0)
+            await other.write(Write(op="publish", path="/a.md", body=b"%d" % version, by="b", credential="token"))
+            watching = asyncio.create_task(one.view(exact=True))
+            with contextlib.suppress(WriteRefused):
+                await task
+            await watching
+        assert one.fault is None
+    finally:
+        await one.close()
         await other.close()
 
 

@@ -39,11 +39,11 @@ class Inspection:
 
     async def standard(self, write: Change, rules: Rules, *, body: bytes | None = None) -> Standard:
         """By what the write is judged; `body` is what an APPEND comes to. Raises StoreDamaged, Unavailable."""
+        if not isinstance(write, Write):
+            return Standard(owned=rules.policy is not None)
         policy = rules.policy or await self._policy()
-        findings: tuple[Finding, ...] = ()
-        if isinstance(write, Write):
-            personal = isinstance(policy, Policy) and policy.personal_data is not PersonalData.OFF
-            findings = await self._findings(write.body if body is None else body, personal=personal)
+        personal = isinstance(policy, Policy) and policy.personal_data is not PersonalData.OFF
+        findings = await self._findings(write.body if body is None else body, personal=personal)
         return Standard(policy=policy, owned=rules.policy is not None, findings=findings)
 
     async def _policy(self) -> Policy | PolicyError | None:
