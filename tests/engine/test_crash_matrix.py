@@ -19,11 +19,12 @@ from demarkus_base.blobs.port import BlobError, Blobs
 from demarkus_world.engine import bundles, keys, log
 from demarkus_world.engine.checkpoints import Checkpoints
 from demarkus_world.engine.engine import Engine, EngineError, OutcomeUnknown, VersionConflict, Write, WriteRefused
-from demarkus_world.engine.model import Adopt, Prune
+from demarkus_world.engine.model import Adopt, Prune, Settle, Verdict
 from demarkus_world.engine.notes import WorldKey
 from demarkus_world.engine.reader import Reader
 from demarkus_world.engine.sweep import Sweeper
 from demarkus_world.engine.upkeep import Upkeep
+from demarkus_world.policy import PROPOSALS
 from mark_protocol.versions import encode_version
 from tests.engine.failing import Failing, Failure
 
@@ -115,7 +116,16 @@ def adopt(**given: Any) -> Operation:
 
 ELSEWHERE = encode_version(4, "c" * 64, {"type": "note"}, b"from elsewhere\n")
 
-# On /a.md with versions 1 to 3, /old.md, which is archived, and blobs that nothing refers to.
+VERDICTS: tuple[Verdict, Verdict] = ("accept", "reject")
+PROPOSAL = f"{PROPOSALS}/one.md"
+ACCEPT, REJECT = (Settle(path=PROPOSAL, verdict=verdict, by="ann", credential="token") for verdict in VERDICTS)
+
+
+async def reject(process: Process) -> None:
+    await process.engine.write(REJECT)
+
+
+# On /a.md with versions 1 to 3, /old.md, which is archived, a proposal, and blobs that nothing refers to.
 OPERATIONS: dict[str, Operation] = {
     "a new document": write(path="/new/b.md", expected=0),
     "a new version": write(body=b"four", expected=3),
@@ -129,6 +139,12 @@ OPERATIONS: dict[str, Operation] = {
     "a conflict": write(body=b"x", expected=1),
     "an adopted version": adopt(path="/there/c.md", number=4, stored=ELSEWHERE),
     "an adopted and archived version": adopt(path="/there/c.md", number=4, stored=ELSEWHERE, archived=True),
+    "a seed": write(op="seed", path="/seed.md", expected=0),
+    "a proposal": write(op="propose", path=f"{PROPOSALS}/two.md", expected=0),
+    "an accepted proposal": write(body=b"four", expected=3, accepts=ACCEPT),
+    "an accepted proposal that prunes": write(body=b"four", metadata={"retention": "2"}, accepts=ACCEPT),
+    "an accepted proposal of what is there": write(body=b"three", accepts=ACCEPT),
+    "a rejected proposal": Operation((reject,)),
     "a prune": Operation((prune,)),
     "a prune that erases": Operation((prune_to_erase, erase), told=False),
     "a sweep": Operation((sweep,), told=False),
@@ -154,6 +170,7 @@ async def a_store(start: Any, a_write: AWrite) -> MemoryBlobs:
         await engine.write(a_write(body=body))
     await engine.write(a_write(path="/old.md"))
     await engine.write(a_write("archive", path="/old.md"))
+    await engine.write(a_write("propose", path=PROPOSAL))
     for path, version in (("/a.md", 2), ("/nowhere.md", 1)):
         await blobs.create(keys.blob(path, version, "0" * 64, "deadbeef"), b"left by a writer that died")
     return blobs
