@@ -169,6 +169,31 @@ class TestPersonalData:
         assert inspect_metadata(keys, personal=True) == (Finding("e-mail", "metadata description", True),)
 
 
+def test_no_mixture_of_beginnings_is_stumbled_over() -> None:
+    anchors = [anchor for shape in SHAPES for anchor in shape.anchors]
+    pieces = [
+        *anchors,
+        *SAMPLES.values(),
+        "@",
+        "+",
+        "a@b.co",
+        "token",
+        ": ",
+        "\n",
+        " ",
+        "\x00",
+        "é",
+        "İ",
+        "4111",
+        "DE89",
+    ]
+    for size in range(1, 200):
+        text = "".join(DICE.choice(pieces) for _ in range(size))
+        for finding in inspect_body(text.encode(), personal=True):
+            line = int(finding.where.removeprefix("line "))
+            assert 1 <= line <= text.count("\n") + 1
+
+
 class TestRefusal:
     async def test_a_secret_is_refused_in_every_world_and_never_repeated(
         self, a_world: Callable[..., Any], caplog: pytest.LogCaptureFixture

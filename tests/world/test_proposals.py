@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from demarkus_world import proposals
+from demarkus_world.changes import KINDS
 from demarkus_world.engine.engine import Settle, Unavailable, Write
+from demarkus_world.engine.entries import Op
 from demarkus_world.engine.judgement import OPEN_PROPOSALS, PROPOSAL_LIFE
 from demarkus_world.engine.verify.verify import Expected, verify
 from demarkus_world.policy import POLICY_PATH, PROPOSALS
@@ -248,6 +250,16 @@ class TestSeeing:
         path = await propose(world)
         assert (await world.ask("FETCH", path, auth="")).status == "unauthorized"
         assert (await world.ask("FETCH", path, auth="author")).status == "ok"
+
+    async def test_it_is_no_match_no_change_and_no_body_that_a_hash_leads_to(self, world: Any) -> None:
+        path = await propose(world, title="Zanzibar", body=b"# Zanzibar\n")
+        found = await world.ask("LOOKUP", "/", query="Zanzibar")
+        assert found.metadata["matches"] == "0"
+        assert (await world.ask("LOOKUP", "/", query="*")).body.count(PROPOSALS.encode()) == 0
+        kept = await world.ask("FETCH", path, auth="author")
+        by_hash = await world.ask("FETCH", "/" + kept.metadata["content-hash"], auth="elsewhere")
+        assert by_hash.status == "not-found"
+        assert not {Op.PROPOSE, Op.DECIDE} & KINDS.keys()
 
 
 class TestEnd:

@@ -8,7 +8,7 @@ A finding names kind and place and never the value, so that it can be told, logg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from demarkus_world.content_personal import personal_data
@@ -44,13 +44,14 @@ def inspect_body(body: bytes, *, personal: bool) -> tuple[Finding, ...]:
 
 def inspect_metadata(metadata: Mapping[str, str], *, personal: bool) -> tuple[Finding, ...]:
     """What stands in metadata values; who wrote may be named there."""
-    found: list[Finding] = []
-    for key, value in sorted(metadata.items()):
-        where = f"metadata {key}"
-        # The key is context too: `api-token: <random text>`.
-        found += (Finding(kind, where) for _, kind in secrets(f"{key}: {value}"))
-        if personal and key not in _STAMPED:
-            found += (Finding(kind, where, True) for _, kind in personal_data(value))
+    # The key is context too: `api-token: <random text>`. Values have no line breaks, so a line is a key.
+    keys = sorted(metadata)
+    lines = [f"{key}: {metadata[key]}" for key in keys]
+    found = [Finding(kind, f"metadata {keys[line]}") for line, kind in _by_line(lines, secrets)]
+    if personal:
+        keys = [key for key in keys if key not in _STAMPED]
+        values = [metadata[key] for key in keys]
+        found += [Finding(kind, f"metadata {keys[line]}", True) for line, kind in _by_line(values, personal_data)]
     return tuple(dict.fromkeys(found))
 
 
@@ -59,6 +60,13 @@ def refusal_text(findings: Iterable[Finding]) -> str:
     lines = [f"- {finding}\n" for finding in findings]
     rest = f"- and {len(lines) - TOLD} more\n" if len(lines) > TOLD else ""
     return "content check refused this write:\n" + "".join(lines[:TOLD]) + rest
+
+
+def _by_line(lines: Sequence[str], search: Callable[[str], Iterable[tuple[int, str]]]) -> Iterator[tuple[int, str]]:
+    """(number from 0, kind) of what is found in lines, all of them searched at once."""
+    text = "\n".join(lines)
+    for offset, kind in sorted(search(text)):
+        yield text.count("\n", 0, offset), kind
 
 
 def _lines(text: str, found: Iterable[tuple[int, str]], personal: bool) -> Iterator[Finding]:

@@ -12,10 +12,8 @@ from collections.abc import Iterator
 PIECE = 65_536
 """Characters that are searched at once, so that one search never keeps the loop waiting."""
 
-_EMAIL = re.compile(
-    r"(?<![\w.%+-])([A-Za-z0-9._%+-]{1,64})@((?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+([A-Za-z]{2,24}))"
-    r"(?![\w@-])"
-)
+_PERSON = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._%+-")
+_DOMAIN = re.compile(r"((?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+([A-Za-z]{2,24}))(?![\w@-])")
 _NOBODY = re.compile(
     r"(?:git|hg|svn|no-?reply|noreply\S*|do-?not-?reply|user(?:name)?|you|me|foo|bar|name)", re.IGNORECASE
 )
@@ -52,9 +50,10 @@ def personal_data(text: str) -> Iterator[tuple[int, str]]:
     """(offset, kind) of everything found."""
     at = text.find("@")
     while at >= 0:
-        found = _EMAIL.search(text, max(0, at - 64), at + 260)
-        if found is not None and found.start() < at < found.end() and _is_somebody(found):
-            yield found.start(), "e-mail"
+        begin = _begin_of_person(text, at)
+        found = _DOMAIN.match(text, at + 1, at + 255) if begin < at else None
+        if found is not None and _is_somebody(text[begin:at], found[1], found[2]):
+            yield begin, "e-mail"
         at = text.find("@", at + 1)
     at = text.find("+")
     while at >= 0:
@@ -81,8 +80,15 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
         begin = end
 
 
-def _is_somebody(found: re.Match[str]) -> bool:
-    person, domain, top = found[1], found[2], found[3]
+def _begin_of_person(text: str, at: int) -> int:
+    """Where what stands before an `@` begins."""
+    begin = at
+    while begin > 0 and at - begin < 64 and text[begin - 1] in _PERSON:
+        begin -= 1
+    return begin
+
+
+def _is_somebody(person: str, domain: str, top: str) -> bool:
     return not (_NOBODY.fullmatch(person) or _NOWHERE.fullmatch(domain) or top.lower() in _NO_DOMAIN)
 
 

@@ -20,6 +20,9 @@ from typing import NamedTuple
 REACH = 512
 """Characters behind an anchor in which a match ends; what is longer is recognised by its beginning."""
 
+SHORT_REACH = 160
+"""The same where the beginning has to be searched for too, which takes longer."""
+
 _PLACEHOLDERS = re.compile(
     r"example|sample|dummy|placeholder|changeme|change-me|your|redacted|secret|password|token|xxxx|\.\.\.|<|\{|\$"
     r"|(.)\1{4}|0123456|1234567|abcdef|abcd1234",
@@ -148,8 +151,10 @@ def secrets(text: str) -> Iterator[tuple[int, str]]:
         for anchor in shape.anchors:
             at = text.find(anchor)
             while at >= 0:
-                begin, end = max(0, at - shape.before), at + REACH
-                found = shape.pattern.search(text, begin, end) if shape.before else shape.pattern.match(text, at, end)
+                if shape.before:
+                    found = shape.pattern.search(text, max(0, at - shape.before), at + SHORT_REACH)
+                else:
+                    found = shape.pattern.match(text, at, at + REACH)
                 if found is not None and shape.accept(found[1]):
                     yield found.start(), shape.kind
                 at = text.find(anchor, at + len(anchor))
