@@ -86,7 +86,7 @@ class Sources:
 
     @property
     def digests(self) -> dict[str, str]:
-        """The content hashes of the files in force: tls, and config, tokens, keySet, managementKeys if there are any."""
+        """The content hashes of the files in force: tls; config, tokens, keySet, managementKeys if there are any."""
         return {what: watched.digest for what, watched in self._watched.items()}
 
     @property
