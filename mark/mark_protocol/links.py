@@ -16,6 +16,7 @@ RELATION = "rel-"
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _CODE = re.compile(r"(?<!`)(`{1,20})(?!`)[^`]{1,2000}?(?<!`)\1(?!`)")
+_BRACKETS = re.compile(r"[\[\]<>]")
 _IMAGE = re.compile(r"!\[([^\[\]\n]{0,500})\]\([^()\s]{0,2000}[^()]{0,500}\)")
 _INLINE = re.compile(
     r"(?<!!)\[([^\[\]]{0,2000})\]\(\s{0,9}(<[^<>\n]{0,4096}>|[^\s()<]{1,4096}(?:\([^\s()]{0,500}\)[^\s()]{0,500})?)"
@@ -85,7 +86,8 @@ def _without_code(text: str) -> str:
             fence = found[1]
         elif not line.startswith(("    ", "\t")):
             kept.append(line)
-    return _CODE.sub("", "\n".join(kept))
+    # A span without brackets hides no link, and may be part of a link's text.
+    return _CODE.sub(lambda span: "" if _BRACKETS.search(span[0]) else span[0], "\n".join(kept))
 
 
 def _target(text: str) -> str:

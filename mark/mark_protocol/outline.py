@@ -98,7 +98,7 @@ def sections(body: bytes) -> list[Section]:
     found = list(_headings(lines))
     lead = "\n".join(lines[: found[0].start] if found else lines)
     made = [Section("", "", (), lead)] if lead.strip() else []
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     above: list[Heading] = []
     for number, heading in enumerate(found):
         above = [*(other for other in above if other.level < heading.level), heading]
@@ -126,7 +126,7 @@ def cut(body: bytes, anchor: str) -> bytes | None:
     """
     text = body.decode(errors="surrogateescape")
     found = list(_headings(_LINE_ENDS.split(text)))
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     anchors = [_free_anchor(heading.text, taken) for heading in found]
     names = anchors if anchor in anchors else [heading.text for heading in found]
     if anchor not in names:
@@ -175,13 +175,15 @@ def _code_text(text: str) -> str:
     return text[1:-1] if text.strip() and text[0] == text[-1] == " " else text
 
 
-def _free_anchor(text: str, taken: set[str]) -> str:
+def _free_anchor(text: str, taken: dict[str, int]) -> str:
+    """An anchor that none before has; `taken` are those, each with the last number that was put behind it."""
     base = name = anchor(text)
-    number = 0
+    number = taken.get(base, 0)
     while name in taken:
         number += 1
         name = f"{base}-{number}"
-    taken.add(name)
+    taken[base] = number
+    taken.setdefault(name, 0)
     return name
 
 
@@ -288,7 +290,8 @@ class _Scanner:
             self._open_item(0, marker, content)
         else:
             self._began = self._began if paragraph else number
-            self._paragraph = [*paragraph, content]
+            paragraph.append(content)
+            self._paragraph = paragraph
         return None
 
     def _quote(self, content: str) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from demarkus_world.transfer.model import SourceError
-from mark_protocol.rebuild import rebuilt
 from demarkus_world.transfer.report import Report
 from demarkus_world.transfer.wire import Wire
 from mark_protocol.client.client import MarkClient
 from mark_protocol.client.pool import Pool
 from mark_protocol.listings import Child, VersionLine, render_list, render_versions
+from mark_protocol.rebuild import rebuilt
 from mark_protocol.request import Request, Verb
 from mark_protocol.response import Response
 from mark_protocol.transport.port import Trust
