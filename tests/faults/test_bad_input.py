@@ -34,7 +34,7 @@ CASES: dict[str, tuple[bytes, bytes]] = {
     "unknown verb": (b"DELETE /a.md\n" + AUTH, BAD_REQUEST),
     "verb in lower case": (b"publish /a.md\n" + AUTH + b"x", BAD_REQUEST),
     "verb of another protocol": (b"GET /a.md HTTP/1.1\r\nHost: x\r\n\r\n", BAD_REQUEST),
-    "verb that is not offered": (b"WATCH /\n", error("bad-request", "unsupported verb: WATCH")),
+    "cursor of a watch": (b"WATCH /\n---\nsince: yesterday\n---\n", error("bad-request", "invalid since cursor")),
     "no path": (b"FETCH\n", BAD_REQUEST),
     "relative path": (b"PUBLISH a.md\n" + AUTH + b"x", BAD_REQUEST),
     "NUL in the path": (b"PUBLISH /a\0.md\n" + AUTH + b"x", BAD_REQUEST),
