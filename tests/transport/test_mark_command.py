@@ -149,7 +149,7 @@ async def test_publish_takes_its_text_from_a_file_an_option_or_a_pipe(world, mar
 
 
 @pytest.mark.parametrize("command", [["publish"], ["append", "--expect", "1"]])
-async def test_a_terminal_is_not_waited_for(world, mark, command):
+async def test_c_36_a_terminal_is_not_waited_for(world, mark, command):
     keyboard, terminal = pty.openpty()
     with closing(os.fdopen(keyboard, "wb")), closing(os.fdopen(terminal, "rb")):
         ran = await mark(command[0], world.url(), *command[1:], stdin=terminal)

@@ -139,11 +139,13 @@ class TestFolder:
         assert history.metadata == {"total": "2", "current": "2", "chain-valid": "true"}
         written = await world.ask(lambda client: client.publish("/docs/guide.md", b"# Ours\n", expected_version=2))
         assert written.status == "created"
+        world.process.send_signal(signal.SIGHUP)
+        assert (await world.ask(lambda client: client.fetch("/health"))).status == "ok"
         world.stop()
         assert tree(root) == before
         assert not (root / "world.import").exists()
 
-        again = served(root, "--read-only", DEMARKUS_TOKENS=str(tokens))
+        again = served(root, DEMARKUS_READ_ONLY="yes", DEMARKUS_TOKENS=str(tokens))
         fetched = await again.ask(lambda client: client.fetch("/docs/guide.md"))
         assert (fetched.metadata["version"], fetched.body) == ("3", b"# Ours\n")
         refusal = await again.ask(lambda client: client.archive("/docs/guide.md"))

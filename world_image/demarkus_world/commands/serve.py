@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import sys
 from collections.abc import Coroutine
@@ -28,6 +29,8 @@ from demarkus_world.server import CannotServe, World
 from demarkus_world.sources import Sources
 from demarkus_world.transfer.model import SourceError
 from mark_protocol.numbers import parse_go_duration
+
+logger = logging.getLogger(__name__)
 
 CHANGE_SOMETHING = 2
 TRY_LATER = 1
@@ -168,6 +171,8 @@ async def _serve(world: World, *, stop_on_stdin_eof: bool, beside: Coroutine[Any
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    # Elsewhere it means "read your files again"; here they are followed anyway, so it must only not end the process.
+    loop.add_signal_handler(signal.SIGHUP, logger.info, "SIGHUP: files are followed without it")
     async with contextlib.AsyncExitStack() as stack:
         if stop_on_stdin_eof:
             lifeline = asyncio.create_task(stdin_closed(), name="lifeline")
