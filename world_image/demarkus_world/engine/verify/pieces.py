@@ -65,6 +65,12 @@ class Pieces:
                 self._names.append(key)
         self._bundles = deque(bundle for bundle in await self._listed() if bundle.last > self._behind)
 
+    @property
+    def newest(self) -> int:
+        """An entry of the newest slot that was listed; 0 if there was none."""
+        own = keys.first_of(self._names[-1]) if self._names else None
+        return max([own or 0, *(bundle.last for bundle in self._bundles)])
+
     async def at(self, first: int) -> list[Piece]:
         """Every copy of the slot that begins there. Raises Unavailable."""
         while self._bundles and self._bundles[0].first <= first:

@@ -83,7 +83,9 @@ class Replay:
     async def run(self) -> None:
         """Read everything that is there now; again for what came meanwhile. Raises Unavailable, BlobError."""
         await self._pieces.look()
-        while pieces := await self._pieces_behind():
+        # What comes meanwhile is not waited for: a busy world would never let this end.
+        until = self._pieces.newest
+        while self._next <= until and (pieces := await self._pieces_behind()):
             first = self._next
             piece = await self._chosen(first, pieces)
             if piece is None or piece.slot is None:
@@ -97,16 +99,15 @@ class Replay:
     async def _pieces_behind(self) -> list[Piece]:
         """The copies of the next slot that is there, none at the end. A hole before it is a finding."""
         pieces = await self._pieces.at(self._next)
+        if not pieces:
+            # A running world may have copied slots into a bundle and dropped them since they were listed.
+            await self._pieces.look()
+            pieces = await self._pieces.at(self._next)
         if pieces:
             return pieces
         found = await self._pieces.after(self._next)
         if found is None:
             return []
-        # A running world may have copied slots into a bundle and dropped them since they were listed.
-        await self._pieces.look()
-        pieces = await self._pieces.at(self._next)
-        if pieces:
-            return pieces
         missing = keys.slot(self._next)
         self._blame(
             Fault.SLOT_MISSING,
