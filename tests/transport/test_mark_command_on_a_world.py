@@ -233,6 +233,7 @@ def test_a_proposal_is_listed_and_decided(world: World) -> None:
         listed = world.mark("proposals", world.url())
         name, _, target = listed.out.split()
         assert target == "/proposed.md"
+        assert ran.err.startswith(f"proposal: {name}\nbad-request: publish policy (ask) refused this write:\n")
         ran = world.mark("proposals", world.url(), "--accept", name, DEMARKUS_AUTH="reviewer")
         assert ran == Ran(0, f"accepted: {name}\n", "")
         assert world.mark("fetch", world.url("/proposed.md")).out == "# New\n"

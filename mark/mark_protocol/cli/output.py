@@ -12,6 +12,9 @@ import click
 from mark_protocol.response import Response
 from mark_protocol.status import Status
 
+NOTES = ("policy-warning", "proposal")
+"""Keys of answers to writes that their sender should see: what a policy has to say, and what it made of the write."""
+
 DONE = frozenset({Status.OK, Status.CREATED, Status.NOT_MODIFIED})
 
 
@@ -32,6 +35,8 @@ def show(
         sys.stdout.buffer.flush()
     if response.status == Status.NOT_MODIFIED and not as_json:
         click.echo(response.status, err=True)
+    for note in (key for key in NOTES if key in response.metadata and not as_json):
+        click.echo(f"{note}: {response.metadata[note]}", err=True)
     if not done:
         click.echo(f"{response.status}: {response.message}", err=True)
         raise SystemExit(1)
