@@ -27,8 +27,10 @@ def verify(server: Server) -> None:
         async def work(client: MarkClient) -> list[History]:
             if path.endswith(".md"):
                 return [await verification.verify(client, path, looked_at=progress.step)]
-            below = [document async for document in documents(client, path, archived=True)]
-            return [await verification.verify(client, document, looked_at=progress.step) for document in below]
+            found: list[History] = []
+            async for document in documents(client, path, archived=True):
+                found.append(await verification.verify(client, document, looked_at=progress.step))
+            return found
 
         found = server.run(work)
     findings = sum(len(history.findings) for history in found)
