@@ -2,11 +2,9 @@
 
     logger.info("request", extra={"fields": {"verb": "FETCH", "status": "ok"}})
 
-Fields stand beside `time`, `level`, `logger` and `message`. No credential belongs in any of them; subjects go through
-`subject_hash`.
+Fields stand beside `time`, `level`, `logger` and `message`. No credential belongs in any of them, and no person's name.
 """
 
-import hashlib
 import json
 import logging
 import sys
@@ -29,11 +27,6 @@ def configure(level: str = "info", *, format: Format = "json", stream: TextIO | 
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-
-
-def subject_hash(subject: str) -> str:
-    """A short name for a person or a credential label, 16 hex, the same in every line."""
-    return hashlib.sha256(subject.encode()).hexdigest()[:16]
 
 
 class JsonFormatter(logging.Formatter):

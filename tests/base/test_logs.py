@@ -57,9 +57,3 @@ def test_text_is_for_people() -> None:
 def test_another_level_is_refused() -> None:
     with pytest.raises(ValueError, match="one of debug, info, warning, error"):
         logs.configure("loud")
-
-
-def test_a_subject_has_one_short_name() -> None:
-    assert logs.subject_hash("ada@example.com") == logs.subject_hash("ada@example.com")
-    assert logs.subject_hash("ada@example.com") != logs.subject_hash("bob@example.com")
-    assert len(logs.subject_hash("")) == 16
