@@ -60,7 +60,6 @@ def test_only_a_whole_segment_leads_upwards() -> None:
         ("/doc.md/v1.md", None),
         ("/doc.md/v99999999999999999999", None),
         ("/v1", None),
-        ("/", None),
     ],
 )
 def test_version_paths(path: str, version: tuple[str, int] | None) -> None:
@@ -77,7 +76,6 @@ def test_content_address_is_exact() -> None:
 @pytest.mark.parametrize(
     ("path", "rule"),
     [
-        ("/", None),
         ("/a.md", None),
         ("/ä/b c.md", None),
         ("/" + "a" * 255, None),
