@@ -60,6 +60,7 @@ def test_only_a_whole_segment_leads_upwards() -> None:
         ("/doc.md/v1.md", None),
         ("/doc.md/v99999999999999999999", None),
         ("/v1", None),
+        ("/", None),
     ],
 )
 def test_version_paths(path: str, version: tuple[str, int] | None) -> None:
