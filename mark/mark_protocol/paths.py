@@ -66,8 +66,6 @@ def unstorable(path: str, *, versions_segment: bool = False) -> str | None:
     if size > limits.STORABLE_PATH:
         return f"it is longer than {limits.STORABLE_PATH} bytes"
     segments = path.split("/")[1:]
-    if "" in segments:
-        return "it names no document"
     if not versions_segment and "versions" in segments:
         return "a segment is named versions"
     key = encode_key(path)
