@@ -25,6 +25,10 @@ from mark_protocol.tokens import CapabilityToken, hash_token, render_entry
 from mark_protocol.transport.certificates import self_signed
 from mark_protocol.transport.port import Connection, Limits, Trust
 
+# A shell that runs the tests in its background ignores Ctrl-C for them, and what is ignored is inherited: the processes
+# that tests interrupt would never hear of it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 DEADLINE = 20.0
 COMMAND = str(Path(sys.executable).with_name("demarkus-world"))
 HISTORY, INCARNATION = "0a" * 16, "1b" * 16
