@@ -6,6 +6,7 @@ A pure centre decides, thin edges act; whatever stands higher knows nothing of w
     plan/        from an object and what was seen to what should be there; pure
     material.py  random data of generated Secrets: keys, certificates, tokens, identities
     cluster/     the port to the Kubernetes API
+    processes/   asking running worlds and gateways
     reconcile/   the loop: queue, read, plan, carry out, status
     local/       the same plan on this machine: a folder for the API, processes for pods
     cli/         the command `demarkus`

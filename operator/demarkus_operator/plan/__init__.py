@@ -1,7 +1,8 @@
 """The planner: from a World or Universe, and what was seen of it, to what should be there. Pure: no API, no clock, no
 randomness; the same input gives the same plan, byte for byte.
 
-objects      references, objects to generate, apply and remove: what a plan is made of
+objects      references, objects to generate, change, apply and remove: what a plan is made of
+reports      what running processes say of themselves
 recipes      what generated Secrets are to contain
 site         where the operator runs: namespace, version, images
 names        names of children

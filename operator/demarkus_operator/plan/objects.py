@@ -1,8 +1,8 @@
-"""What a plan is made of: references, objects to create once, objects to apply, objects to remove.
+"""What a plan is made of: references, objects to create once, to change under guard, to apply, to remove.
 
 A plan is a value. It says what should be true; the reconcile loop (or the local runner) makes it true, in this order:
-create what is to be generated, read and plan again until nothing is; then apply in the given order; then remove;
-then write the status. Whoever carries a plan out needs no knowledge of worlds.
+create what is to be generated and make guarded changes, read and plan again until there are none; then apply in the
+given order; then remove; then write the status. Whoever carries a plan out needs no knowledge of worlds.
 """
 
 from __future__ import annotations
@@ -57,6 +57,35 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of one object as it was looked at; if somebody wrote it in between, nothing is changed.
+
+    For what an apply must never own: generated material, annotations on objects of others (a pod).
+
+    Attributes:
+        ref: the object.
+        resource_version: the version that was looked at.
+        patch: a merge patch (RFC 7396).
+        recipe: what to make for the object's `data`, on top of the patch.
+        drop: keys that leave `data`.
+        why: a word for the log.
+    """
+
+    ref: Ref
+    resource_version: str
+    why: str
+    patch: Mapping[str, Any] = field(default_factory=dict)
+    recipe: Recipe | None = None
+    drop: tuple[str, ...] = ()
+
+    def filled(self, made: Mapping[str, bytes]) -> dict[str, Any]:
+        """The whole merge patch; `made` is what the recipe made, empty without one."""
+        data: dict[str, str | None] = {**(self.patch.get("data") or {}), **dict.fromkeys(self.drop)}
+        data |= {key: base64.b64encode(value).decode() for key, value in made.items()}
+        return {**self.patch, "data": data} if data else dict(self.patch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Remove:
     """An object of ours that should not be there any more. `uid` guards against one that came in its place."""
 
@@ -71,6 +100,7 @@ class Plan:
     Attributes:
         generate: objects to create if absent. While there are any, the rest of the plan is provisional: create them,
             read again, plan again.
+        change: guarded changes; as provisional as `generate`.
         apply: objects to apply, in this order. An object that is not named here is left as it is. Where
             `metadata.resourceVersion` is given, the object is only valid on top of that version.
         remove: objects to remove, after the apply. Only what was seen, and seen to be ours, is ever named.
@@ -80,6 +110,7 @@ class Plan:
     """
 
     generate: tuple[Generate, ...] = ()
+    change: tuple[Change, ...] = ()
     apply: tuple[Manifest, ...] = ()
     remove: tuple[Remove, ...] = ()
     conditions: tuple[Condition, ...] = ()

@@ -7,7 +7,7 @@ Universe: everything that can be made before, but no server. Refused: nothing is
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,7 @@ from demarkus_operator.plan.names import WorldNames, world_server_name
 from demarkus_operator.plan.objects import Generate, Manifest, Observed, Plan, Ref, Remove
 from demarkus_operator.plan.owner import Owner
 from demarkus_operator.plan.refusal import Refusal, unmet
+from demarkus_operator.plan.reports import Report
 from demarkus_operator.plan.site import Site
 from mark_protocol.grants import public_jwks
 from mark_protocol.patterns import PatternError, check_pattern
@@ -50,8 +51,10 @@ def world_reads(world: Manifest, site: Site) -> tuple[Ref, ...]:
     return tuple(dict.fromkeys(reads))
 
 
-def plan_world(world: Manifest, observed: Observed, site: Site, now: datetime) -> Plan:
-    """The plan. `observed` has what was read of `world_reads`; `now` is in UTC. Raises nothing for what users write."""
+def plan_world(world: Manifest, observed: Observed, site: Site, now: datetime, reports: Sequence[Report] = ()) -> Plan:
+    """The plan. `observed` has what was read of `world_reads`, `reports` what the World's processes say; `now` is in
+    UTC. Raises nothing for what users write.
+    """
     status = _status_before(world)
     try:
         spec = _spec(world)

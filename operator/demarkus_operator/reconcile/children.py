@@ -14,7 +14,7 @@ from typing import Any
 from demarkus_operator import material
 from demarkus_operator.cluster.apply import difference
 from demarkus_operator.cluster.port import AlreadyExists, NotFound, Port
-from demarkus_operator.plan.objects import Generate, Manifest, Observed, Plan, Ref
+from demarkus_operator.plan.objects import Change, Generate, Manifest, Observed, Plan, Ref
 
 READS_AT_ONCE = 8
 
@@ -53,6 +53,16 @@ async def generate(
         except AlreadyExists:
             continue
         written.append(f"create {Ref.of(one.manifest)}")
+
+
+async def change(
+    port: Port, wanted: Iterable[Change], *, random: Callable[[int], bytes], now: datetime, written: list[str]
+) -> None:
+    """Makes guarded changes. Raises `Conflict` at the first object that is not the one that was looked at."""
+    for one in wanted:
+        made = material.make(one.recipe, random=random, now=now) if one.recipe else {}
+        await port.patch(one.ref, one.filled(made), one.resource_version)
+        written.append(f"patch {one.ref} ({one.why})")
 
 
 async def carry_out(port: Port, plan: Plan, observed: Observed, *, written: list[str]) -> None:

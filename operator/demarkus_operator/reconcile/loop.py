@@ -16,10 +16,11 @@ from demarkus_operator.api.conditions import Reason
 from demarkus_operator.cluster.port import Conflict, NotFound, Port, PortError, Refused, TryLater
 from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
 from demarkus_operator.plan.site import Site
+from demarkus_operator.processes.port import NobodyAsks, Processes
 from demarkus_operator.reconcile import children, status
 
-ROUNDS = 5
-"""How many times one reconcile may plan. Each round needs the material that the one before generated."""
+ROUNDS = 8
+"""How many times one reconcile may plan. Each round needs the material that the one before made."""
 PATIENCE = 3
 """Reconciles in a row that fail for reasons that pass by themselves before the status says so."""
 
@@ -33,6 +34,7 @@ class Edge:
         site: the operator's surroundings, handed to the planner.
         now: the time, in UTC.
         random: random bytes for generated material (`os.urandom`).
+        processes: what runs, and what it says.
         namespaces: where Worlds and Universes are looked after; empty for everywhere.
     """
 
@@ -40,6 +42,7 @@ class Edge:
     site: Site
     now: Callable[[], datetime]
     random: Callable[[int], bytes]
+    processes: Processes = field(default_factory=NobodyAsks)
     namespaces: tuple[str, ...] = ()
 
 
@@ -97,13 +100,15 @@ async def reconcile(edge: Edge, ref: Ref, look: Look, *, outcome: Outcome, attem
 
 
 async def _with_material(edge: Edge, subject: Manifest, look: Look, outcome: Outcome) -> tuple[Observed, Plan]:
-    """The plan once there is nothing left to generate."""
+    """The plan once there is nothing left to generate or change."""
     for _ in range(ROUNDS):
         observed, plan = await look(subject)
-        if not plan.generate:
+        if not plan.generate and not plan.change:
             return observed, plan
-        await children.generate(edge.port, plan.generate, random=edge.random, now=edge.now(), written=outcome.written)
-    raise NotSettled(f"{Ref.of(subject)}: after {ROUNDS} rounds there is still material to generate")
+        made: dict[str, Any] = {"random": edge.random, "now": edge.now(), "written": outcome.written}
+        await children.generate(edge.port, plan.generate, **made)
+        await children.change(edge.port, plan.change, **made)
+    raise NotSettled(f"{Ref.of(subject)}: after {ROUNDS} rounds there is still material to make")
 
 
 def _reason(error: Exception, attempt: int) -> Reason | None:

@@ -19,6 +19,7 @@ async def reconcile_world(edge: Edge, ref: Ref, *, outcome: Outcome, attempt: in
 
     async def look(world: Manifest) -> tuple[Observed, Plan]:
         observed = await children.read(edge.port, world_reads(world, edge.site))
-        return observed, plan_world(world, observed, edge.site, edge.now())
+        reports = await edge.processes.reports(ref)
+        return observed, plan_world(world, observed, edge.site, edge.now(), reports)
 
     await reconcile(edge, ref, look, outcome=outcome, attempt=attempt)

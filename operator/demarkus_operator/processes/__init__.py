@@ -1,0 +1,4 @@
+"""Asking running worlds and gateways: where they are, and what they say.
+
+port  what the reconcilers need of it
+"""
