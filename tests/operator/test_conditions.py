@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from demarkus_operator.api.conditions import MEANINGS, Condition, ConditionType, Reason, merged
+from demarkus_operator.api.conditions import MEANINGS, TYPES, Condition, ConditionType, Reason, merged
 
 NOON = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 READY = Condition(type=ConditionType.READY, status=True, reason=Reason.SERVING)
@@ -30,20 +30,35 @@ def test_conditions_of_others_stay() -> None:
 
 def test_every_reason_is_explained() -> None:
     assert set(MEANINGS) == set(Reason)
+    assert set(TYPES) == set(ConditionType)
+
+
+def test_unknown_is_neither_true_nor_false() -> None:
+    unknown = Condition(type=ConditionType.HISTORY_VERIFIED, status=None, reason=Reason.NOT_WITNESSED)
+    (entry,) = merged([], [unknown], generation=1, now=NOON)
+    assert entry["status"] == "Unknown"
 
 
 def test_reasons_are_frozen() -> None:
     assert sorted(Reason) == [
         "Applied",
+        "Consistent",
+        "HistoryForked",
+        "HistoryReplaced",
+        "HistoryShortened",
         "InternalError",
         "InvalidSpec",
         "MaterialInvalid",
         "NameInUse",
         "NameTaken",
         "NamespaceNotAllowed",
+        "NotWitnessed",
+        "NoteInvalid",
         "Refused",
         "Serving",
         "Starting",
+        "StoreForeign",
+        "StoreLost",
         "TryLater",
         "UniverseGone",
         "WaitingForUniverse",

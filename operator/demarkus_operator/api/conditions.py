@@ -13,10 +13,30 @@ from typing import Any
 
 
 class ConditionType(StrEnum):
-    """`Ready`: it serves. `Reconciled`: what the spec says is what the cluster was told."""
+    """What a condition is about; `TYPES` says what each means."""
 
     READY = "Ready"
+    PROGRESSING = "Progressing"
+    DEGRADED = "Degraded"
     RECONCILED = "Reconciled"
+    STORE_REACHABLE = "StoreReachable"
+    HISTORY_VERIFIED = "HistoryVerified"
+    BACKUP_CURRENT = "BackupCurrent"
+    PAUSED = "Paused"
+
+
+TYPES: Mapping[ConditionType, str] = {
+    ConditionType.READY: "It serves.",
+    ConditionType.PROGRESSING: "Something is on its way: a rollout, a volume that grows.",
+    ConditionType.DEGRADED: "It serves, but something that was asked for can't be had.",
+    ConditionType.RECONCILED: "The cluster was told what the spec says.",
+    ConditionType.STORE_REACHABLE: "The World reaches the store that its history is in.",
+    ConditionType.HISTORY_VERIFIED: "The history goes on from all that was ever witnessed of it; nothing is missing or "
+    "changed.",
+    ConditionType.BACKUP_CURRENT: "The newest backup is as young as its schedule promises.",
+    ConditionType.PAUSED: "Changes of the spec are not carried out.",
+}
+"""What it means that a condition is true; the reference page is made from this."""
 
 
 class Reason(StrEnum):
@@ -35,6 +55,14 @@ class Reason(StrEnum):
     REFUSED = "Refused"
     TRY_LATER = "TryLater"
     INTERNAL_ERROR = "InternalError"
+    STORE_LOST = "StoreLost"
+    STORE_FOREIGN = "StoreForeign"
+    CONSISTENT = "Consistent"
+    NOT_WITNESSED = "NotWitnessed"
+    HISTORY_FORKED = "HistoryForked"
+    HISTORY_SHORTENED = "HistoryShortened"
+    HISTORY_REPLACED = "HistoryReplaced"
+    NOTE_INVALID = "NoteInvalid"
 
 
 MEANINGS: Mapping[Reason, tuple[str, str]] = {
@@ -79,16 +107,48 @@ MEANINGS: Mapping[Reason, tuple[str, str]] = {
     ),
     Reason.TRY_LATER: ("The API server could not be reached or was too busy.", "Nothing; it is tried again soon."),
     Reason.INTERNAL_ERROR: ("A bug. The operator's log has the details.", "Report it; it is tried again slowly."),
+    Reason.STORE_LOST: (
+        "The store of a known history is empty, or its newest entries are missing. Nothing is served and nothing new "
+        "is begun.",
+        "Bring the store back: restore the volume, then all goes on by itself. If it is gone for good, accept that: "
+        "annotate the World with `demarkus.io/accept-empty-store: <history>`.",
+    ),
+    Reason.STORE_FOREIGN: (
+        "The store belongs to another history. It is not touched, and nothing is served.",
+        "Give the World its own store: the volume that its claim should be bound to.",
+    ),
+    Reason.CONSISTENT: ("What the World signed last goes on from what was witnessed before.", "Nothing."),
+    Reason.NOT_WITNESSED: (
+        "The World has not proved its history yet, or not for a while.",
+        "Wait. If it lasts, the message says what keeps the operator from asking.",
+    ),
+    Reason.HISTORY_FORKED: (
+        "The World signed a history that does not go on from the one that was witnessed: entries were changed.",
+        "Stop writing, keep the volume as it is, and compare it with a backup (`demarkus-world verify`). The record "
+        "`witness-<history>` in the operator's namespace holds both signed notes.",
+    ),
+    Reason.HISTORY_SHORTENED: (
+        "The World signed a history that ends before entries that were witnessed.",
+        "Find out who put back an old volume or snapshot; bring the newest one back.",
+    ),
+    Reason.HISTORY_REPLACED: (
+        "The World serves another life of its history than the one that was witnessed.",
+        "Bring the volume of the witnessed life back, or accept its loss as for `StoreLost`.",
+    ),
+    Reason.NOTE_INVALID: (
+        "What the World said of its history is not signed with its key.",
+        "Restore the Secret `<world>-identity`; if it is as it was, treat the World as tampered with.",
+    ),
 }
 """What each reason means and what to do about it; the reference page is made from this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One condition, without its times."""
+    """One condition, without its times. A `status` of None is unknown."""
 
     type: ConditionType
-    status: bool
+    status: bool | None
     reason: Reason
     message: str = ""
 
@@ -103,7 +163,7 @@ def merged(
     """
     conditions = {str(entry["type"]): dict(entry) for entry in current}
     for condition in new:
-        status = "True" if condition.status else "False"
+        status = "Unknown" if condition.status is None else "True" if condition.status else "False"
         before = conditions.get(condition.type, {})
         moved = before.get("status") != status
         conditions[str(condition.type)] = {

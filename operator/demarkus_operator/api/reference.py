@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from demarkus_operator.api.common import API_VERSION
-from demarkus_operator.api.conditions import MEANINGS
+from demarkus_operator.api.conditions import MEANINGS, TYPES
 from demarkus_operator.api.crd import definitions
 
 _HEAD = f"""# API reference
@@ -18,9 +18,11 @@ schema; a field that is absent stays absent, and its description says what that 
 _CONDITIONS = """
 ## Conditions
 
-Both kinds have two conditions: `Ready` (it serves) and `Reconciled` (the cluster was told what the spec says). Types
-and reasons are part of the API.
+Types and reasons are part of the API. A condition that says nothing of an object is not there.
 
+| Condition | What it means that it is true |
+|---|---|
+{types}
 | Reason | Meaning | What to do |
 |---|---|---|
 """
@@ -28,7 +30,9 @@ and reasons are part of the API.
 
 def rendered() -> str:
     """The page as Markdown."""
-    return _HEAD + "".join(_kind(definition) for definition in definitions().values()) + _CONDITIONS + _reasons()
+    types = "".join(f"| `{type_}` | {meaning} |\n" for type_, meaning in TYPES.items())
+    kinds = "".join(_kind(definition) for definition in definitions().values())
+    return _HEAD + kinds + _CONDITIONS.format(types=types) + _reasons()
 
 
 def _kind(definition: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ class ConditionStatus(Model):
     """A condition as Kubernetes writes them."""
 
     type: Annotated[str, Field(max_length=316)]
-    """`Ready` or `Reconciled`."""
+    """What it is about, such as `Ready`."""
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
     reason: Annotated[str, Field(min_length=1, max_length=316)]
@@ -38,6 +38,6 @@ class Status(Model):
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """The `metadata.generation` that was last acted on."""
     conditions: Annotated[list[ConditionStatus], Field(max_length=16, json_schema_extra=LIST_BY_TYPE)] | None = None
-    """`Ready`: it serves. `Reconciled`: the cluster was told what the spec says."""
+    """How it is, in kinds and reasons that are part of the API."""
     version: Text | None = None
     """The version in force."""

@@ -21,4 +21,5 @@ class Refusal(Exception):
 
 def unmet(reason: Reason, message: str) -> tuple[Condition, ...]:
     """`Ready` and `Reconciled`, both false for one reason."""
-    return tuple(Condition(type=type_, status=False, reason=reason, message=message) for type_ in ConditionType)
+    types = (ConditionType.READY, ConditionType.RECONCILED)
+    return tuple(Condition(type=type_, status=False, reason=reason, message=message) for type_ in types)
