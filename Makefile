@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 LOCKS := world broker operator dev
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all test-stress test-histories bench-store measure-content lint format crds control-plane lock clean
+.PHONY: help env demo test test-all test-stress test-histories bench-store measure-content lint format crds chart control-plane lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ format: $(STAMP) ## let ruff rewrite what it can
 
 crds: $(STAMP) ## write crds/ anew from the models
 	@$(BIN)/demarkus crds --output crds
+
+chart: $(STAMP) ## write anew what of the chart follows from the code and from values.yaml
+	@$(BIN)/python -m dev.chart
 
 control-plane: $(STAMP) ## build the Kubernetes control plane for tests (Go; 10 to 30 minutes, then cached)
 	@$(BIN)/python -m dev.cluster.build

@@ -34,7 +34,6 @@ _CHILD = ("create", "get", "list", "patch", "watch")
 RIGHTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     (CONFIG_MAP, _CHILD),
     (DEPLOYMENT, _CHILD),
-    (NAMESPACE, ("get",)),
     (NETWORK_POLICY, _CHILD),
     (PERSISTENT_VOLUME_CLAIM, _CHILD),
     (POD_DISRUPTION_BUDGET, ("create", "delete", "get", "list", "patch", "watch")),
@@ -47,6 +46,9 @@ RIGHTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
 )
 """In every namespace that is looked after."""
 
+CLUSTER: tuple[tuple[Kind, tuple[str, ...]], ...] = ((NAMESPACE, ("get",)),)
+"""Where all namespaces are looked after; a Role can't give it."""
+
 STATUS = (UNIVERSE, WORLD)
 """Kinds whose status is written (`patch`)."""
 
@@ -57,31 +59,38 @@ OWN_NAMESPACE: tuple[tuple[Kind, tuple[str, ...]], ...] = ((LEASE, ("create", "g
 """In the operator's namespace only."""
 
 
+def rules() -> dict[str, list[dict[str, Any]]]:
+    """The rules of the roles: `watched` for every namespace that is looked after, `cluster` besides these if that is
+    all of them, `own` for the operator's namespace.
+    """
+    return {
+        "watched": [
+            *(_rule(kind, verbs) for kind, verbs in RIGHTS),
+            *(_rule(kind, ("patch",), "status") for kind in STATUS),
+            *(_rule(kind, ("update",), "finalizers") for kind in OWNERS),
+        ],
+        "cluster": [_rule(kind, verbs) for kind, verbs in CLUSTER],
+        "own": [_rule(kind, verbs) for kind, verbs in OWN_NAMESPACE],
+    }
+
+
 def manifests(namespace: str) -> list[Manifest]:
     """ServiceAccount, roles and bindings for an operator that runs in `namespace` and looks after all namespaces."""
-    everywhere = [
-        *(_rule(kind, verbs) for kind, verbs in RIGHTS),
-        *(_rule(kind, ("patch",), "status") for kind in STATUS),
-        *(_rule(kind, ("update",), "finalizers") for kind in OWNERS),
-    ]
-    own = [_rule(kind, verbs) for kind, verbs in OWN_NAMESPACE]
+    made = rules()
     labels = {"app.kubernetes.io/name": NAME}
     account = {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
+    everywhere, own = {"name": NAME, "labels": labels}, {"name": NAME, "namespace": namespace, "labels": labels}
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": NAME, "namespace": namespace, "labels": labels},
-        },
-        {"apiVersion": _API, "kind": "ClusterRole", "metadata": {"name": NAME, "labels": labels}, "rules": everywhere},
-        _binding("ClusterRole", {"name": NAME, "labels": labels}, account),
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": own},
         {
             "apiVersion": _API,
-            "kind": "Role",
-            "metadata": {"name": NAME, "namespace": namespace, "labels": labels},
-            "rules": own,
+            "kind": "ClusterRole",
+            "metadata": everywhere,
+            "rules": made["watched"] + made["cluster"],
         },
-        _binding("Role", {"name": NAME, "namespace": namespace, "labels": labels}, account),
+        _binding("ClusterRole", everywhere, account),
+        {"apiVersion": _API, "kind": "Role", "metadata": own, "rules": made["own"]},
+        _binding("Role", own, account),
     ]
 
 
