@@ -3,6 +3,7 @@ randomness; the same input gives the same plan, byte for byte.
 
 objects      references, objects to generate, change, apply and remove: what a plan is made of
 reports      what running processes say of themselves
+rotation     exchanging keys, authorities and tokens without a refusal: one state machine
 recipes      what generated Secrets are to contain
 site         where the operator runs: namespace, version, images
 names        names of children
