@@ -1,7 +1,8 @@
 """A universe on one machine: the same plan, a folder in place of the API server, processes in place of pods.
 
 state      the state folder: its names, its lock, durable files
-store      the port of `cluster` over files
+objects    the port of `cluster` over a dictionary, with a hook for whoever keeps it
+store      the same over files
 manifests  the YAML a person wrote, with its lines
 declared   what is written there, judged as a whole and brought into the store
 ports      loopback ports, chosen once

@@ -1,60 +1,28 @@
-"""A cluster's objects in a folder: the port of `cluster/port.py` over files.
+"""A cluster's objects in a folder, for `demarkus up`.
 
-What the API server would do is done here as far as the reconcilers can tell the difference: uid, creationTimestamp,
-resourceVersion and generation are kept; `create` refuses what exists; status has its own call; deleting an owner takes
-the children that name no other living owner along. There is one process (the state folder's lock) and one writer, so
-every field of an object belongs to it: `apply` makes the object what the manifest says, and there is no record of
-managed fields. Schemas and rules are not enforced here: manifests are judged before they come in.
-
-One object is one file, `objects/<kind>.<group>/<namespace>/<name>.json`, replaced durably.
+There is one process (the state folder's lock). One object is one file,
+`objects/<kind>.<group>/<namespace>/<name>.json`, replaced durably.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
 
-from demarkus_operator.cluster.port import AlreadyExists, Conflict, Invalid, NotFound
+from demarkus_operator.local.objects import Changed, Objects
 from demarkus_operator.local.state import make_folder, sync_folder, write_durably
 from demarkus_operator.plan.objects import Manifest, Ref
-
-_OWN_METADATA = frozenset({"uid", "creationTimestamp", "resourceVersion", "generation", "managedFields"})
-"""What the other side of the port decides; such keys of a written manifest are not taken over."""
 
 
 class StateDamaged(Exception):
     """A file in the state folder is not what this program wrote; the message names it."""
 
 
-class Changed(Protocol):
-    """Called on the event loop after a write that changed an object, with the object as it is or, if `gone`, was."""
-
-    def __call__(self, manifest: Manifest, *, gone: bool) -> None: ...
-
-
-class FileStore:
+class FileStore(Objects):
     """The port over a folder. All calls belong to one event loop; file work runs in threads."""
-
-    def __init__(
-        self,
-        folder: Path,
-        objects: dict[Ref, Manifest],
-        *,
-        now: Callable[[], datetime],
-        new_uid: Callable[[], str],
-        changed: Changed,
-    ) -> None:
-        self._folder = folder
-        self._objects = objects
-        self._now = now
-        self._new_uid = new_uid
-        self._changed = changed
-        self._version = max((int(found["metadata"]["resourceVersion"]) for found in objects.values()), default=0)
-        self._writing = asyncio.Lock()
 
     @classmethod
     async def open(
@@ -66,128 +34,15 @@ class FileStore:
         changed: Changed,
     ) -> FileStore:
         """The objects in this folder, which is made if absent. Raises StateDamaged."""
-        store = cls(folder, await asyncio.to_thread(_load, folder), now=now, new_uid=new_uid, changed=changed)
+
+        async def keep(ref: Ref, manifest: Manifest | None) -> None:
+            await asyncio.to_thread(_keep, file_of(folder, ref), manifest)
+
+        objects = await asyncio.to_thread(_load, folder)
+        store = cls(objects, now=now, new_uid=new_uid, changed=changed, keep=keep)
         async with store._writing:
             await store._collect()  # a process killed in the middle of a deletion left the rest to us
         return store
-
-    async def get(self, ref: Ref) -> Manifest:
-        return self._existing(ref)
-
-    async def list(
-        self, api_version: str, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
-    ) -> Sequence[Manifest]:
-        wanted = (labels or {}).items()
-        return [
-            found
-            for ref, found in sorted(self._objects.items())
-            if (ref.api_version, ref.kind) == (api_version, kind)
-            and namespace in (None, ref.namespace)
-            and wanted <= found["metadata"].get("labels", {}).items()
-        ]
-
-    async def create(self, manifest: Manifest) -> Manifest:
-        ref, wanted = _readable(manifest)
-        async with self._writing:
-            if ref in self._objects:
-                raise AlreadyExists(f"create {ref}: it exists")
-            return await self._write(ref, None, wanted)
-
-    async def apply(self, manifest: Manifest) -> Manifest:
-        ref, wanted = _readable(manifest)
-        async with self._writing:
-            before = self._objects.get(ref)
-            for guard in ("uid", "resourceVersion"):
-                expected = manifest["metadata"].get(guard)
-                if expected is not None and (before is None or before["metadata"][guard] != expected):
-                    raise Conflict(f"apply {ref}: its {guard} is not {expected}")
-            return await self._write(ref, before, wanted)
-
-    async def patch(self, ref: Ref, patch: Mapping[str, Any], resource_version: str) -> Manifest:
-        async with self._writing:
-            before = self._existing(ref)
-            if before["metadata"]["resourceVersion"] != resource_version:
-                raise Conflict(f"patch {ref}: it is no longer at resourceVersion {resource_version}")
-            wanted = {key: value for key, value in patch.items() if key != "status"}
-            return await self._write(ref, before, _merge_patch(before, wanted))
-
-    async def patch_status(self, ref: Ref, status: Mapping[str, Any]) -> Manifest:
-        async with self._writing:
-            before = self._existing(ref)
-            return await self._write(ref, before, before, status=_merge_patch(before.get("status"), status))
-
-    async def delete(self, ref: Ref, *, uid: str | None = None) -> None:
-        async with self._writing:
-            found = self._objects.get(ref)
-            if found is None:
-                return
-            if uid is not None and found["metadata"]["uid"] != uid:
-                raise Conflict(f"delete {ref}: its uid is not {uid}")
-            await self._remove(ref)
-            await self._collect()
-
-    def _existing(self, ref: Ref) -> Manifest:
-        found = self._objects.get(ref)
-        if found is None:
-            raise NotFound(f"{ref} does not exist")
-        return found
-
-    async def _write(
-        self, ref: Ref, before: Manifest | None, wanted: Mapping[str, Any], *, status: Mapping[str, Any] | None = None
-    ) -> Manifest:
-        """Keep `wanted` under this name, with the status there was unless there is a new one."""
-        result = {key: value for key, value in wanted.items() if key != "status"}
-        metadata = {key: value for key, value in wanted["metadata"].items() if key not in _OWN_METADATA}
-        generation = 1
-        if before is None:
-            metadata["uid"] = self._new_uid()
-            metadata["creationTimestamp"] = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        else:
-            metadata |= {key: before["metadata"][key] for key in ("uid", "creationTimestamp", "resourceVersion")}
-            generation = before["metadata"].get("generation", 1) + (result.get("spec") != before.get("spec"))
-            status = before.get("status") if status is None else status
-        if "spec" in result:
-            metadata["generation"] = generation
-        if status:
-            result["status"] = status
-        result["metadata"] = metadata
-        if before is not None and before == _plain(result):
-            return before
-        self._version += 1
-        metadata["resourceVersion"] = str(self._version)
-        kept = _plain(result)
-        data = json.dumps(kept, indent=1, sort_keys=True).encode()
-        await asyncio.to_thread(write_durably, self._file(ref), data)
-        self._objects[ref] = kept
-        self._changed(kept, gone=False)
-        return kept
-
-    async def _remove(self, ref: Ref) -> None:
-        file = self._file(ref)
-
-        def unlink() -> None:
-            file.unlink(missing_ok=True)
-            sync_folder(file.parent)
-
-        await asyncio.to_thread(unlink)
-        self._changed(self._objects.pop(ref), gone=True)
-
-    async def _collect(self) -> None:
-        while orphans := self._orphans():
-            for orphan in orphans:
-                await self._remove(orphan)
-
-    def _orphans(self) -> tuple[Ref, ...]:
-        alive = {found["metadata"]["uid"] for found in self._objects.values()}
-        return tuple(
-            ref
-            for ref, found in self._objects.items()
-            if (owners := found["metadata"].get("ownerReferences"))
-            and not any(owner["uid"] in alive for owner in owners)
-        )
-
-    def _file(self, ref: Ref) -> Path:
-        return file_of(self._folder, ref)
 
 
 def file_of(folder: Path, ref: Ref) -> Path:
@@ -201,6 +56,14 @@ def read(folder: Path, ref: Ref) -> Manifest | None:
     """One object of a state folder, which a running `up` may hold. Raises StateDamaged. Blocks."""
     file = file_of(folder, ref)
     return _read(file) if file.exists() else None
+
+
+def _keep(file: Path, manifest: Manifest | None) -> None:
+    if manifest is None:
+        file.unlink(missing_ok=True)
+        sync_folder(file.parent)
+    else:
+        write_durably(file, json.dumps(manifest, indent=1, sort_keys=True).encode())
 
 
 def _load(folder: Path) -> dict[Ref, Manifest]:
@@ -225,33 +88,3 @@ def _read(file: Path) -> Manifest:
             f"{file} is damaged ({type(error).__name__}); restore it, or use another state folder"
         ) from error
     return found
-
-
-def _readable(manifest: Manifest) -> tuple[Ref, dict[str, Any]]:
-    """The manifest as data of our own, and its name; raises Invalid for what could not be a file."""
-    ref = Ref.of(manifest)
-    for part in (ref.kind, ref.namespace, ref.name):
-        if part and ("/" in part or part.startswith(".") or "\0" in part):
-            raise Invalid(f"{ref}: {part!r} is not a name")
-    if not ref.name:
-        raise Invalid(f"{ref.kind}: metadata.name is missing")
-    return ref, _plain({key: value for key, value in manifest.items() if key != "status"})
-
-
-def _plain(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    plain = json.loads(json.dumps(manifest))
-    assert isinstance(plain, dict)
-    return plain
-
-
-def _merge_patch(current: Any, patch: Any) -> Any:
-    """RFC 7396."""
-    if not isinstance(patch, Mapping):
-        return patch
-    result = dict(current) if isinstance(current, Mapping) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = _merge_patch(result.get(key), value)
-    return result
