@@ -13,6 +13,8 @@ refusal      why a plan changes nothing
 secret_data  reading Secrets and the keys in them
 membership   whether a Universe admits a World
 record       the Universe's record: which name belongs to which World
+witness      what was witnessed of a history, and what new testimony says against it
+loss         a known history whose store is not there: what is expected, what its owner accepts
 home         what surrounds a World: authority, grant keys, whether it may serve
 children/    one module a child object
 world        plan of a World

@@ -140,6 +140,11 @@ class UniverseNames:
         return Ref(api_version, kind, self.namespace, f"{self.name}-{suffix}")
 
 
+def witness_record(operator_namespace: str, history: str) -> Ref:
+    """ConfigMap, in the operator's namespace: what was witnessed of a history. It outlives everything."""
+    return Ref("v1", "ConfigMap", operator_namespace, f"witness-{history}")
+
+
 def world_server_name(namespace: str, name: str) -> str:
     """The name in a World's certificate that its gateway and its clients ask for."""
     return f"{name}.{namespace}.svc"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from datetime import datetime
 
@@ -15,6 +16,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from demarkus_operator.api.conditions import Reason
 from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.plan.refusal import Refusal
+
+SIGNING = "signing.json"
+"""Of a gateway's keys: which of them sign."""
 
 _IDENTIFIER = re.compile(rb"[0-9a-f]{32}")
 
@@ -33,6 +37,17 @@ def identifier(secret: Manifest, key: str) -> str:
     if not _IDENTIFIER.fullmatch(value):
         raise _invalid(secret, f"field {key} is not 32 lower-case hex digits; restore the Secret")
     return value.decode()
+
+
+def world_key(secret: Manifest) -> Ed25519PublicKey:
+    """The public key of the key that a World signs with. Raises Refusal."""
+    try:
+        key = load_pem_private_key(field(secret, "world.key"), password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise _invalid(secret, "field world.key is not an Ed25519 key; restore the Secret")
+    return key.public_key()
 
 
 def authority(secret: Manifest) -> tuple[bytes, bytes]:
@@ -61,12 +76,36 @@ def check_certificate(secret: Manifest, ca_certificate: bytes, now: datetime) ->
         raise _invalid(secret, f"holds a certificate that ended at {ended}; {anew}")
 
 
+def kids(secret: Manifest, kind: str) -> list[str]:
+    """The identifiers of the keys `<kind>-<kid>.pem` in a Secret, sorted. Raises Refusal if there is none."""
+    names = [name for name in secret.get("data") or {} if name.startswith(f"{kind}-") and name.endswith(".pem")]
+    if not names:
+        raise _invalid(secret, f"holds no {kind}-<kid>.pem; restore the Secret")
+    return sorted(name.removeprefix(f"{kind}-").removesuffix(".pem") for name in names)
+
+
+def signing_keys(secret: Manifest) -> dict[str, str]:
+    """Which keys of a gateway sign: kind (`broker`, `grant`) -> kid. Raises Refusal if that can't be told.
+
+    Where there is only one key of a kind, it need not be named.
+    """
+    try:
+        named = dict(json.loads(field(secret, SIGNING))) if SIGNING in (secret.get("data") or {}) else {}
+    except (ValueError, TypeError, RecursionError):
+        raise _invalid(secret, f"field {SIGNING} is not a JSON object; restore the Secret") from None
+    signing = {}
+    for kind in ("broker", "grant"):
+        there = kids(secret, kind)
+        signing[kind] = named.get(kind, there[0] if len(there) == 1 else None)
+        if signing[kind] not in there:
+            raise _invalid(secret, f"field {SIGNING} names none of the {kind} keys; restore the Secret")
+    return signing
+
+
 def grant_keys(secret: Manifest) -> list[Ed25519PublicKey]:
     """The public keys by which grants are verified, in the order of their names. Raises Refusal if there is none."""
     keys = []
-    for name in sorted(secret.get("data") or {}):
-        if not (name.startswith("grant-") and name.endswith(".pem")):
-            continue
+    for name in (f"grant-{kid}.pem" for kid in kids(secret, "grant")):
         try:
             key = load_pem_private_key(field(secret, name), password=None)
         except (ValueError, TypeError):
@@ -74,8 +113,6 @@ def grant_keys(secret: Manifest) -> list[Ed25519PublicKey]:
         if not isinstance(key, Ed25519PrivateKey):
             raise _invalid(secret, f"field {name} is not an Ed25519 key; restore the Secret")
         keys.append(key.public_key())
-    if not keys:
-        raise _invalid(secret, "holds no grant-<kid>.pem; restore the Secret")
     return keys
 
 
