@@ -122,6 +122,8 @@ class BlockReader:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._lines: list[bytes] = []  # of the block that is being read, and where behind them it goes on
+        self._start = 0
         self._ended = False
 
     @property
@@ -143,19 +145,18 @@ class BlockReader:
             raise MalformedBlock("the stream ends inside a block")
 
     def _take(self) -> Block | None:
-        lines: list[bytes] = []
-        start = 0
-        while (end := self._buffer.find(b"\n", start, limits.WATCH_BLOCK)) >= 0:
-            line = bytes(self._buffer[start:end]).removesuffix(b"\r")
-            start = end + 1
-            if not lines and line != _FENCE_LINE:
+        while (end := self._buffer.find(b"\n", self._start, limits.WATCH_BLOCK)) >= 0:
+            line = bytes(self._buffer[self._start : end]).removesuffix(b"\r")
+            self._start = end + 1
+            if not self._lines and line != _FENCE_LINE:
                 raise MalformedBlock("a block begins with a fence")
-            if lines and line == _FENCE_LINE:
-                del self._buffer[:start]
-                block = _decode(b"\n".join(lines[1:]))
+            if self._lines and line == _FENCE_LINE:
+                block = _decode(b"\n".join(self._lines[1:]))
+                del self._buffer[: self._start]
+                self._lines, self._start = [], 0
                 self._ended = isinstance(block, Control) and block.terminal
                 return block
-            lines.append(line)
+            self._lines.append(line)
         if len(self._buffer) >= limits.WATCH_BLOCK:
             raise MalformedBlock(f"a block is longer than {limits.WATCH_BLOCK} bytes")
         return None

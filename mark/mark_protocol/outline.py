@@ -40,14 +40,20 @@ _LONE_TAG = re.compile(
     r"[ \t]*/?>|</[a-zA-Z][a-zA-Z0-9-]*[ \t]*>)[ \t]*$"
 )
 
-_CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
+# Spans of markup have an end to what they hold: where the second half never comes, the search for it would cost the
+# square of a line's length.
+_CODE = re.compile(r"(?<!`)(`{1,20})(?!`)(.{1,2000}?)(?<!`)\1(?!`)", re.S)
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)?(?:\s+(?:\"[^\"]*\"|'[^']*'))?\s*\)")
 _AUTOLINK = re.compile(r"<([a-zA-Z][a-zA-Z0-9+.-]+:[^<>\s]*|[\w.+-]+@[\w.-]+)>")
-_TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--.*?-->", re.S)
-_STAR = re.compile(r"(\*{1,3})(?=[^\s*])(.+?)(?<=[^\s*])\1", re.S)
-_UNDERSCORE = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])(.+?)(?<=[^\s_])\1(?!\w)", re.S)
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--.{0,500}?-->", re.S)
+_STAR = re.compile(r"(\*{1,3})(?=[^\s*])(.{1,200}?)(?<=[^\s*])\1", re.S)
+_UNDERSCORE = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])(.{1,200}?)(?<=[^\s_])\1(?!\w)", re.S)
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
-_PRIVATE = 0xF0000
+# Characters that stand for text which is finished, and are looked up in the end.
+_PRIVATE, _PRIVATE_END = 0xF0000, 0xFFFFD
+_STANDS_FOR = re.compile(f"([{chr(_PRIVATE)}-{chr(_PRIVATE_END)}])")
+_DEEPEST = 20
+"""Markers of lists that are looked for on one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +159,16 @@ def plain(text: str) -> str:
     """Inline text without its markup: what a reader sees of emphasis, code, links, images, tags and entities."""
     kept: list[str] = []
 
-    def keep(seen: str) -> str:
+    def stand_in(seen: str) -> str:
+        if _PRIVATE + len(kept) > _PRIVATE_END:
+            return ""  # nobody reads that far
         kept.append(seen)
         return chr(_PRIVATE + len(kept) - 1)
 
+    def keep(seen: str) -> str:
+        return stand_in(_STANDS_FOR.sub(lambda found: kept[ord(found[0]) - _PRIVATE], seen))
+
+    text = _STANDS_FOR.sub(lambda found: stand_in(found[0]), text)
     text = _CODE.sub(lambda found: keep(_code_text(found[2])), text)
     text = _ESCAPE.sub(lambda found: keep(found[1]), text)
     text = _AUTOLINK.sub(lambda found: keep(found[1]), text)
@@ -164,9 +176,8 @@ def plain(text: str) -> str:
     # Twice, because one may stand in the other.
     for pattern, seen in ((_LINK, r"\1"), (_STAR, r"\2"), (_UNDERSCORE, r"\2")) * 2:
         text = pattern.sub(seen, text)
-    text = html.unescape(text)
-    for number, kept_text in enumerate(kept):
-        text = text.replace(chr(_PRIVATE + number), kept_text)
+    parts = enumerate(_STANDS_FOR.split(text))
+    text = "".join(kept[ord(part) - _PRIVATE] if number % 2 else html.unescape(part) for number, part in parts)
     return " ".join(text.split())
 
 
@@ -259,7 +270,10 @@ class _Scanner:
     def _inside(self, content: str) -> None:
         """Take a line of an item or a quote, without its marker."""
         content = content.lstrip(" \t")
-        while (marker := _MARKER.match(content)) and marker[2] and not self._item_fence and not _BREAK.match(content):
+        for _ in range(_DEEPEST):
+            marker = _MARKER.match(content)
+            if not marker or not marker[2] or self._item_fence or _BREAK.match(content):
+                break
             content = content[marker.end() :]
         found = _FENCE.match(content)
         if self._item_fence:

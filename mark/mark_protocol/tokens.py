@@ -86,7 +86,8 @@ def parse_tokens(text: str, *, source: str) -> TokenSet:
     """The tokens of a file's text; `source` is the file's name for messages. Raises TokenFileError."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        # Besides the library's own error: a number of thousands of digits, lists nested beyond its reach.
         raise TokenFileError(f"{source}: not valid TOML: {error}") from None
     tables = document.get("tokens", {})
     if not isinstance(tables, dict):

@@ -47,7 +47,8 @@ class MarkURL:
         """The document's one spelling, without the fragment: default port left out, path escaped."""
         port = "" if self.port == DEFAULT_PORT else f":{self.port}"
         path = quote(self.path, safe="$&+,/:;=@-._~", errors="surrogateescape")
-        return f"mark://{self._bracketed}{port}{path}"
+        host = self._bracketed.replace("%", "%25")  # the zone of an IPv6 address (RFC 6874)
+        return f"mark://{host}{port}{path}"
 
     @property
     def _bracketed(self) -> str:

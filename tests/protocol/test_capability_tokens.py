@@ -88,6 +88,8 @@ HASH = 'hash = "sha256-8a6ef8659920f7719611b58073053df0549d124884931bfa100f31408
     ("text", "expected"),
     [
         ("[tokens.a\n", "not valid TOML"),
+        pytest.param(f"a = {'[' * 5000}", "not valid TOML", id="lists beyond the library's depth"),
+        pytest.param(f"a = {'9' * 5000}", "not valid TOML", id="a number beyond the library's length"),
         ("tokens = 1\n", "must be a table"),
         ("[tokens]\na = 1\n", "token 'a': must be a table"),
         ("[tokens.a]\npaths = []\n", "token 'a': hash"),

@@ -88,7 +88,7 @@ def test_error_does_not_hold_user_info() -> None:
 paths = st.text(alphabet=st.characters(exclude_categories=["Cs"])).map("/".__add__)
 
 
-@given(st.sampled_from(["host", "a.b-c.svc", "::1", "127.0.0.1"]), st.integers(1, 65535), paths)
+@given(st.sampled_from(["host", "a.b-c.svc", "::1", "fe80::1%eth0", "127.0.0.1"]), st.integers(1, 65535), paths)
 def test_identity_reads_back(host: str, port: int, path: str) -> None:
     url = MarkURL(host, port, path)
     assert parse_url(url.identity) == url

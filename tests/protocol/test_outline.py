@@ -131,3 +131,20 @@ def test_c46_the_title_is_the_first_level_1_heading_outside_code(body: bytes, ti
 
 def test_markup_is_stripped() -> None:
     assert plain('**a** [b](c "d") `e` &lt; <i>f</i>') == "a b e < f"
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("\U000f0003 `\U000f0000` \\!", "\U000f0003 \U000f0000 !"),
+        (r"<http://host/a\_b>", "http://host/a_b"),
+        ("&#xF0000; `code`", "\U000f0000 code"),
+    ],
+)
+def test_text_that_looks_like_what_stands_for_text_is_kept(text: str, seen: str) -> None:
+    assert plain(text) == seen
+
+
+def test_a_heading_of_any_length_has_a_text() -> None:
+    (heading,) = headings(b"# " + rb"\!" * 140_000 + b"\n")
+    assert heading.text.startswith("!!!")
