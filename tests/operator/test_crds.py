@@ -72,7 +72,7 @@ def test_every_text_list_and_map_has_a_bound() -> None:
 
 def test_schema_is_structural_and_has_no_defaults() -> None:
     for path, schema in NODES:
-        assert schema["type"] in ("object", "array", "string", "integer"), path
+        assert schema["type"] in ("object", "array", "string", "integer", "boolean"), path
         assert not {"$ref", "anyOf", "oneOf", "allOf", "not", "default", "nullable", "title"} & set(schema), path
         assert not ("properties" in schema and "additionalProperties" in schema), path
 
@@ -80,6 +80,10 @@ def test_schema_is_structural_and_has_no_defaults() -> None:
 def test_lists_of_named_things_are_merged_by_name() -> None:
     maps = {path: schema for path, schema in NODES if schema.get("x-kubernetes-list-type") == "map"}
     assert set(maps) == {
+        "Universe.spec.broker.template.imagePullSecrets",
+        "Universe.spec.broker.webClients",
+        "Universe.spec.worlds.defaults.template.imagePullSecrets",
+        "World.spec.template.imagePullSecrets",
         "World.spec.seed",
         "World.spec.tokens",
         "World.status.tokens",
@@ -94,8 +98,9 @@ def test_lists_of_named_things_are_merged_by_name() -> None:
 def test_kubectl_shows_readiness_reason_and_age(definition: dict[str, Any]) -> None:
     (version,) = definition["spec"]["versions"]
     shown = [column["name"] for column in version["additionalPrinterColumns"] if not column.get("priority")]
-    assert shown[:2] == ["Ready", "Reason"]
+    assert shown[:3] == ["Ready", "Reason", "Version"]
     assert shown[-1] == "Age"
+    assert definition["spec"]["names"]["shortNames"]
     assert version["subresources"] == {"status": {}}
     assert definition["spec"]["names"]["categories"] == ["demarkus"]
     assert definition["spec"]["scope"] == "Namespaced"

@@ -39,8 +39,8 @@ def paths_rule(name: str) -> Rule:
     )
 
 
-class Reader(Model):
-    """Whom an entry means, and where. Every key that is given must match; one entry that matches is enough."""
+class Person(Model):
+    """Whom an entry means. Every key that is given must match; one entry that matches is enough."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -63,7 +63,6 @@ class Reader(Model):
             message="a domain is the part behind the '@', such as example.com",
             holds=lambda self, _: all(_is_domain(domain) for domain in self.get("domains", ())),
         ),
-        paths_rule("entry-paths"),
     )
 
     emails: Words | None = None
@@ -74,6 +73,13 @@ class Reader(Model):
     """Groups of the issuer, compared without regard to case; one of them is enough."""
     claims: Claims | None = None
     """Any other claims: name of the claim, and the values of which it must have one."""
+
+
+class Reader(Person):
+    """Whom an entry means, and where. Every key that is given must match; one entry that matches is enough."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (*Person.RULES, paths_rule("entry-paths"))
+
     paths: Paths | None = None
     """Where the entry holds, as path patterns. Default: everywhere, `/**`."""
 

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from demarkus_operator.api.common import Model
+from demarkus_operator.api.names import ConfigMapKey
 from demarkus_operator.api.rules import Rule, whole
 
 AGENT_MANIFEST = "/.well-known/agent-manifest.md"
@@ -69,9 +70,13 @@ class Seed(Model):
         Rule(
             name="seed-text",
             field="text",
-            expression=f"has(self.text) || self.path == '{AGENT_MANIFEST}'",
-            message=f"a seed has a text; only {AGENT_MANIFEST} has one of its own",
-            holds=lambda self, _: "text" in self or self["path"] == AGENT_MANIFEST,
+            expression="has(self.text) != has(self.configMapKeyRef) || "
+            f"(!has(self.text) && self.path == '{AGENT_MANIFEST}')",
+            message=f"a seed has either text or configMapKeyRef; only {AGENT_MANIFEST} has a text of its own",
+            holds=lambda self, _: (
+                ("text" in self) != ("configMapKeyRef" in self)
+                or ("text" not in self and self["path"] == AGENT_MANIFEST)
+            ),
         ),
     )
 
@@ -79,3 +84,5 @@ class Seed(Model):
     """Where the document is."""
     text: Annotated[str, Field(min_length=1, max_length=65536)] | None = None
     """What it says. `/.well-known/agent-manifest.md` has a default."""
+    config_map_key_ref: ConfigMapKey | None = None
+    """Where its text is instead. A change of it is of no effect once the document is there."""

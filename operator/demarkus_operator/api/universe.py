@@ -6,49 +6,27 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from demarkus_operator.api.common import ImageTag, Model, name_rule
+from demarkus_operator.api.common import ImageTag, Label, Model, name_rule
+from demarkus_operator.api.durations import SPAN, duration_rule
+from demarkus_operator.api.gateway import Broker
+from demarkus_operator.api.identity import Identity
+from demarkus_operator.api.limits import Limits
+from demarkus_operator.api.network import NetworkPolicy
+from demarkus_operator.api.pods import WorldTemplate
+from demarkus_operator.api.policy import Policy
+from demarkus_operator.api.retention import Retention
 from demarkus_operator.api.rules import Rule, whole
+from demarkus_operator.api.selectors import Selector
 from demarkus_operator.api.status import Status, Text
+from demarkus_operator.api.trust import Trust
 
 KIND = "Universe"
 PLURAL = "universes"
 
-MAX_REPLICAS = 20
 _PUBLIC_URL = r"^(https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?|http://(localhost|127[.][0-9]+[.][0-9]+[.][0-9]+|\[::1\]))(:[1-9][0-9]{0,4})?$"
 _is_public_url = whole(_PUBLIC_URL)
-
-LabelKey = Annotated[str, Field(min_length=1, max_length=316)]
-LabelValue = Annotated[str, Field(max_length=63)]
-
-
-class Requirement(Model):
-    """One condition on labels."""
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            name="requirement-values",
-            field="values",
-            expression="self.operator in ['In', 'NotIn'] ? has(self.values) : !has(self.values)",
-            message="In and NotIn need values; Exists and DoesNotExist take none",
-            holds=lambda self, _: (self["operator"] in ("In", "NotIn")) == ("values" in self),
-        ),
-    )
-
-    key: LabelKey
-    """The label."""
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    """How its value is compared with `values`."""
-    values: Annotated[list[LabelValue], Field(min_length=1, max_length=50)] | None = None
-    """The values for In and NotIn."""
-
-
-class Selector(Model):
-    """Labels that are wanted; all parts have to hold. Without any part it selects everything."""
-
-    match_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=50)] | None = None
-    """Labels and the values they must have."""
-    match_expressions: Annotated[list[Requirement], Field(max_length=50)] | None = None
-    """Conditions on labels."""
+_ROUTED_URL = r"^https://([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])*[a-z]([-a-z0-9]{0,61}[a-z0-9])?(:[1-9][0-9]{0,4})?$"
+_is_routed_url = whole(_ROUTED_URL)
 
 
 class AllowedNamespaces(Model):
@@ -58,28 +36,45 @@ class AllowedNamespaces(Model):
     """Selects namespaces by their labels; `{}` selects all. The label `kubernetes.io/metadata.name` is the name."""
 
 
+class WorldDefaults(Model):
+    """What holds for a World that does not say otherwise. Each of these is taken as a whole."""
+
+    limits: Limits | None = None
+    """Bounds on what clients may ask of a World."""
+    retention: Retention | None = None
+    """What of a World's history may go."""
+    policy: Policy | None = None
+    """What a World asks of its documents."""
+    network_policy: NetworkPolicy | None = None
+    """What is added to a World's NetworkPolicy."""
+    template: WorldTemplate | None = None
+    """What is said of a World's pods."""
+
+
 class Worlds(Model):
-    """Which Worlds may belong to a Universe."""
+    """Which Worlds may belong to a Universe, and what they begin with."""
 
     allowed_namespaces: AllowedNamespaces | None = None
     """Namespaces whose Worlds may name this Universe. Default: only its own."""
+    defaults: WorldDefaults | None = None
+    """What holds for a World that does not say otherwise."""
 
 
-class Broker(Model):
-    """The gateway."""
+class Rollout(Model):
+    """How a new version reaches the Worlds: one after the other, and no further when one does not get ready."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            name="replicas-bounds",
-            field="replicas",
-            expression=f"!has(self.replicas) || (self.replicas >= 1 && self.replicas <= {MAX_REPLICAS})",
-            message=f"a gateway has 1 to {MAX_REPLICAS} replicas; 2 or more keep it reachable while a node is drained",
-            holds=lambda self, _: 1 <= self.get("replicas", 1) <= MAX_REPLICAS,
-        ),
+        duration_rule("rollout-delay", "delay", SPAN, "delay is a whole number of s, m, h or d: '30s', '10m' or '1h'"),
     )
 
-    replicas: Annotated[int, Field(json_schema_extra={"format": "int32"})] | None = None
-    """How many processes share the work. Default: 2."""
+    canary: Annotated[list[Label], Field(max_length=50, json_schema_extra={"x-kubernetes-list-type": "set"})] | None = (
+        None
+    )
+    """Names of the Worlds that get it first."""
+    delay: Annotated[str, Field(min_length=1, max_length=8)] | None = None
+    """How long each World has to be ready before the next one follows. Default: `30s`."""
+    paused: bool | None = None
+    """Whether no further World gets it for now. Default: false."""
 
 
 class UniverseSpec(Model):
@@ -94,16 +89,41 @@ class UniverseSpec(Model):
             "https://mark.example.com; http:// is for loopback addresses only",
             holds=lambda self, _: _is_public_url(self["publicURL"]),
         ),
+        Rule(
+            name="ingress-host",
+            field="publicURL",
+            expression=f"!has(self.broker) || !has(self.broker.ingress) || self.publicURL.matches(r'{_ROUTED_URL}')",
+            message="broker.ingress leads to the host of publicURL, which has to be a name, over https; remove ingress "
+            "or give publicURL a name such as https://mark.example.com",
+            holds=lambda self, _: "ingress" not in self.get("broker", {}) or _is_routed_url(self["publicURL"]),
+        ),
+        Rule(
+            name="identity-needs-state",
+            field="identity",
+            expression="!has(self.identity) || (has(self.broker) && has(self.broker.state))",
+            message="identity needs broker.state: where logins are kept",
+            holds=lambda self, _: "identity" not in self or "state" in self.get("broker", {}),
+        ),
     )
 
     public_url: Annotated[str, Field(alias="publicURL", min_length=1, max_length=300)]
     """The URL that people and agents join: scheme and host only. It is the issuer and audience of credentials."""
     version: ImageTag | None = None
     """The version of the gateway and of its Worlds. Default: the operator's own at the time."""
+    identity: Identity | None = None
+    """Who may sign in. Without it nobody can; only bearers that are signed with the gateway's key are taken."""
     worlds: Worlds | None = None
-    """Which Worlds may belong here."""
+    """Which Worlds may belong here, and what they begin with."""
     broker: Broker | None = None
     """The gateway."""
+    trust: Trust | None = None
+    """The Universe's authority and keys."""
+    rollout: Rollout | None = None
+    """How a new version reaches the Worlds."""
+    network_policy: NetworkPolicy | None = None
+    """What is added to the NetworkPolicy of the gateway."""
+    deletion_policy: Literal["Retain", "Delete"] | None = None
+    """Whether keys and the record of names are deleted with the Universe. Default: `Retain`."""
 
 
 class UniverseStatus(Status):

@@ -6,26 +6,21 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from demarkus_operator.api import quantities
-from demarkus_operator.api.access import Access, Operation, Paths, paths_rule
+from demarkus_operator.api.access import Access
 from demarkus_operator.api.common import ImageTag, Label, Model, name_rule
+from demarkus_operator.api.expose import Expose
+from demarkus_operator.api.limits import Limits
+from demarkus_operator.api.network import NetworkPolicy
+from demarkus_operator.api.pods import WorldTemplate
 from demarkus_operator.api.policy import POLICY_DOCUMENT, Policy, Seed
-from demarkus_operator.api.rules import Rule, whole
+from demarkus_operator.api.retention import Retention
+from demarkus_operator.api.rules import Rule
 from demarkus_operator.api.status import LIST_BY_NAME, LIST_BY_PATH, Status, Text
+from demarkus_operator.api.store import Store, same
+from demarkus_operator.api.tokens import Token, TokenFile
 
 KIND = "World"
 PLURAL = "worlds"
-
-MIN_VOLUME = "64Mi"
-_TOKEN_NAME = r"^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$"
-_is_token_name = whole(_TOKEN_NAME)
-_TIMEOUT = r"^([1-9][0-9]{0,4}ms|([1-9][0-9]?|[1-5][0-9][0-9]|600)s|([1-9]|10)m)$"
-_is_timeout = whole(_TIMEOUT)
-
-
-def _same(field: str, default: str) -> str:
-    """CEL: a field that is absent counts as its default; it must be what it was."""
-    return f"(has(self.{field}) ? self.{field} : '{default}') == (has(oldSelf.{field}) ? oldSelf.{field} : '{default}')"
 
 
 class UniverseRef(Model):
@@ -35,114 +30,6 @@ class UniverseRef(Model):
     """The Universe's name."""
     namespace: Label | None = None
     """The Universe's namespace. Default: the World's own. Another one has to be admitted by the Universe."""
-
-
-class Volume(Model):
-    """A volume of the cluster. The claim outlives the World."""
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            name="volume-minimum",
-            field="size",
-            expression=f"quantity(self.size).compareTo(quantity('{MIN_VOLUME}')) >= 0",
-            message=f"a volume has at least {MIN_VOLUME}: part of it is kept in reserve; ask for more",
-            holds=lambda self, _: quantities.number_of_bytes(self["size"]) >= quantities.number_of_bytes(MIN_VOLUME),
-        ),
-        Rule(
-            name="volume-never-shrinks",
-            field="size",
-            expression="quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",
-            message="a volume can't shrink; set size back to what it was or more",
-            holds=lambda self, old: quantities.number_of_bytes(self["size"]) >= quantities.number_of_bytes(old["size"]),
-        ),
-        Rule(
-            name="storage-class-fixed",
-            field="storageClassName",
-            expression=_same("storageClassName", ""),
-            message="the class of a volume can't change; set storageClassName back and make a new World for another "
-            "class",
-            holds=lambda self, old: self.get("storageClassName", "") == old.get("storageClassName", ""),
-        ),
-    )
-
-    size: Annotated[str, Field(max_length=20, pattern=quantities.PATTERN)]
-    """How large, as a whole number with a unit: `10Gi`. It can grow where the storage class allows it, never shrink."""
-    storage_class_name: (
-        Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")] | None
-    ) = None
-    """The StorageClass. Default: the cluster's default class. It can't change."""
-
-
-class Store(Model):
-    """Where a World keeps its history."""
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            name="one-store",
-            expression="has(self.volume)",
-            message="a store is given as one of: volume; write for example store: {volume: {size: 10Gi}}",
-            holds=lambda self, _: "volume" in self,
-        ),
-    )
-
-    volume: Volume | None = None
-    """A volume of the cluster."""
-
-
-class Rate(Model):
-    """How many requests one client may send."""
-
-    per_second: Annotated[int, Field(ge=0, le=1000000)] | None = None
-    """Requests in a second, on average; 0 lifts the bound. Default: 50."""
-    burst: Annotated[int, Field(ge=1, le=1000000)] | None = None
-    """Requests at once, before the average counts. Default: 100."""
-
-
-class Limits(Model):
-    """Bounds on what clients may ask of a World."""
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            name="request-timeout",
-            field="requestTimeout",
-            expression=f"!has(self.requestTimeout) || self.requestTimeout.matches(r'{_TIMEOUT}')",
-            message="requestTimeout is a whole number of ms, s or m, at most ten minutes: '500ms', '10s' or '2m'",
-            holds=lambda self, _: "requestTimeout" not in self or _is_timeout(self["requestTimeout"]),
-        ),
-    )
-
-    rate: Rate | None = None
-    """How many requests the holders of one credential may send; without a credential, one address."""
-    max_streams: Annotated[int, Field(ge=1, le=10000)] | None = None
-    """Requests that one connection may have open at once. Default: 10. A change restarts the server."""
-    max_watches: Annotated[int, Field(ge=1, le=100000)] | None = None
-    """Watches that the World has open at once; of a connection's requests, half may be watches. Default: 1024."""
-    request_timeout: Annotated[str, Field(min_length=1, max_length=16)] | None = None
-    """How long a request may take, such as `10s`. Default: 10 seconds."""
-
-
-class Token(Model):
-    """A capability token for native clients. Its text is in the Secret `<world>-token-<name>`."""
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            name="token-name",
-            field="name",
-            expression=f"self.name.matches(r'{_TOKEN_NAME}')",
-            message="a token's name is part of a Secret's name: at most 40 lower-case letters, digits and '-', "
-            "beginning and ending with a letter or digit",
-            holds=lambda self, _: _is_token_name(self["name"]),
-        ),
-        paths_rule("token-paths"),
-    )
-
-    name: Annotated[str, Field(min_length=1, max_length=63)]
-    """The token's name, by which the World records who wrote. A name that is removed takes its Secret with it."""
-    operations: Annotated[list[Operation], Field(min_length=1, max_length=7)]
-    """What it gives: `read`, `append`, `write` (publish and append), `archive`, `publish` (write and archive),
-    `prune`, which it takes to set `retention`, or `review`, which with `write` decides proposals of others."""
-    paths: Paths
-    """Where it holds, as path patterns such as `/**` or `/docs/**`."""
 
 
 class WorldSpec(Model):
@@ -168,7 +55,7 @@ class WorldSpec(Model):
         Rule(
             name="history-fixed",
             field="history",
-            expression=_same("history", "protected"),
+            expression=same("history", "protected"),
             message="how a World treats its history can't change; set history back (unset means protected) and make a "
             "new World for the other way",
             holds=lambda self, old: self.get("history", "protected") == old.get("history", "protected"),
@@ -180,6 +67,17 @@ class WorldSpec(Model):
             message=f"{POLICY_DOCUMENT} follows policy; remove the seed or the policy",
             holds=lambda self, _: (
                 "policy" not in self or all(seed["path"] != POLICY_DOCUMENT for seed in self.get("seed", ()))
+            ),
+        ),
+        Rule(
+            name="token-files-once",
+            field="tokenFiles",
+            expression="!has(self.tokenFiles) || self.tokenFiles.all(a, "
+            "self.tokenFiles.exists_one(b, b.secretRef.name == a.secretRef.name))",
+            message="each Secret is named once in tokenFiles; put the hashes of one Secret into one file",
+            holds=lambda self, _: (
+                len({entry["secretRef"]["name"] for entry in self.get("tokenFiles", ())})
+                == len(self.get("tokenFiles", ()))
             ),
         ),
     )
@@ -203,6 +101,8 @@ class WorldSpec(Model):
     """`protected` guards the history against loss and tells more about it; `compatible` is what upstream servers do.
 
     Default: `protected`. It can't change."""
+    retention: Retention | None = None
+    """What of the history may go, and what may not."""
     policy: Policy | None = None
     """What the World asks of its documents. Without it the document `/.well-known/demarkus/policy.md` counts, if there
     is one."""
@@ -210,8 +110,20 @@ class WorldSpec(Model):
     """Documents that the World makes where there are none."""
     tokens: Annotated[list[Token], Field(max_length=50, json_schema_extra=LIST_BY_NAME)] | None = None
     """Capability tokens for native clients."""
+    token_files: Annotated[list[TokenFile], Field(max_length=10)] | None = None
+    """Files with hashes of further capability tokens."""
     limits: Limits | None = None
-    """Bounds on what clients may ask."""
+    """Bounds on what clients may ask, and on the World's size."""
+    expose: Expose | None = None
+    """How native clients reach the World. Default: in the cluster only."""
+    network_policy: NetworkPolicy | None = None
+    """What is added to the NetworkPolicy."""
+    template: WorldTemplate | None = None
+    """What is said of the pods."""
+    suspend: bool | None = None
+    """Whether no process runs; everything else stays. Default: false."""
+    deletion_policy: Literal["Retain", "Delete"] | None = None
+    """Whether the history, the identity and the tokens are deleted with the World. Default: `Retain`."""
 
 
 class TokenStatus(Model):
@@ -232,6 +144,10 @@ class WorldStatus(Status):
     """The identifier of its history; it never changes."""
     incarnation: Annotated[str, Field(max_length=32)] | None = None
     """The identifier of this life of the history."""
+    store: Text | None = None
+    """Where the history is: the size of the volume, or the bucket."""
+    backup: Text | None = None
+    """The newest backup; `-` without one."""
     tokens: Annotated[list[TokenStatus], Field(max_length=50, json_schema_extra=LIST_BY_NAME)] | None = None
     """The tokens it accepts."""
 

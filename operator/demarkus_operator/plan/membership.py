@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from demarkus_operator.api.universe import Requirement, Selector, UniverseSpec
+from demarkus_operator.api.selectors import Requirement, Selector
+from demarkus_operator.api.universe import UniverseSpec
 from demarkus_operator.plan import labels
 from demarkus_operator.plan.objects import Manifest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from demarkus_operator.api import quantities
-from demarkus_operator.api.world import Volume
+from demarkus_operator.api.store import Volume
 from demarkus_operator.plan.names import WorldNames
 from demarkus_operator.plan.objects import Manifest
 from demarkus_operator.plan.owner import Owner

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from demarkus_operator.api.world import Token as TokenSpec
+from demarkus_operator.api.tokens import Token as TokenSpec
 from demarkus_operator.plan import labels, recipes
 from demarkus_operator.plan.names import WorldNames, world_server_name
 from demarkus_operator.plan.objects import Generate
@@ -33,6 +33,7 @@ def certificate(owner: Owner, names: WorldNames, site: Site, ca_certificate: byt
             names=(server_name, f"{server_name}.{site.cluster_domain}", *site.extra_tls_names),
             ca_certificate=ca_certificate,
             ca_key=ca_key,
+            bundle=ca_certificate,
         ),
     )
 
