@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demarkus_base.tlog.notes import Note, NoteError, opened, signed
+from demarkus_base.tlog.notes import Note, NoteError, claimed, opened, signed
 from demarkus_base.tlog.proofs import (
     ProofError,
     consistency_proof,
@@ -141,6 +141,14 @@ def test_a_note_opens_with_its_key() -> None:
     text = signed(NOTE, name=NAME, key=KEY)
     assert opened(text, {NAME: KEY.public_key()}) == NOTE
     assert text.split("\n")[:3] == [NOTE.origin, "42", base64.b64encode(NOTE.root).decode()]
+
+
+def test_what_a_note_claims_is_read_without_its_key() -> None:
+    text = signed(NOTE, name=NAME, key=OTHER)
+    assert claimed(text) == NOTE
+    for malformed in (text.replace("\n\n", "\n"), text.replace("42", "x", 1), text.replace("\u2014", "-"), ""):
+        with pytest.raises(NoteError):
+            claimed(malformed)
 
 
 def test_a_note_keeps_its_form() -> None:

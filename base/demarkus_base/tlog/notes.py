@@ -48,19 +48,22 @@ def signed(note: Note, *, name: str, key: Ed25519PrivateKey) -> str:
     return f"{text}\n{_DASH}{name} {base64.b64encode(signature).decode()}\n"
 
 
+def claimed(text: str) -> Note:
+    """What a note says, whoever signed it, if it is one by its form. Raises NoteError."""
+    body, signatures = _parted(text)
+    for line in signatures:
+        _signature(line)
+    return _parsed(body)
+
+
 def opened(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Note:
     """The note in `text`, if one of its signatures is valid for a known key (by name) and none of those is invalid.
 
     Raises NoteError.
     """
-    if len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
-        raise NoteError(f"a note has at most {MAX_BYTES} bytes")
-    body, separator, signatures = text.rpartition("\n\n")
-    if not separator or not signatures.endswith("\n"):
-        raise NoteError("a note is its text, an empty line and its signatures")
-    body += "\n"
+    body, signatures = _parted(text)
     known = 0
-    for line in signatures.removesuffix("\n").split("\n"):
+    for line in signatures:
         name, claimed, signature = _signature(line)
         key = keys.get(name)
         if key is None or claimed != _key_id(name, key):
@@ -79,6 +82,16 @@ def _text(note: Note) -> str:
     if not note.origin or "\n" in note.origin or note.size < 0 or len(note.root) != HASH_BYTES:
         raise ValueError("a note has an origin of one line, a size and a root of 32 bytes")
     return f"{note.origin}\n{note.size}\n{base64.b64encode(note.root).decode()}\n"
+
+
+def _parted(text: str) -> tuple[str, list[str]]:
+    """The text that is signed, and the lines of its signatures."""
+    if len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
+        raise NoteError(f"a note has at most {MAX_BYTES} bytes")
+    body, separator, signatures = text.rpartition("\n\n")
+    if not separator or not signatures.endswith("\n"):
+        raise NoteError("a note is its text, an empty line and its signatures")
+    return f"{body}\n", signatures.removesuffix("\n").split("\n")
 
 
 def _parsed(body: str) -> Note:

@@ -41,4 +41,9 @@ How it is proven
     notes.py          what the world signs: notes of size and root, statements
     scrub.py          every retained version read again, slowly, while the world runs
     verify/           a whole store judged from its blobs
+
+How it is made from another one
+    restore/          a copy up to an entry or a time, as another incarnation of the same history
+    restoration.py    the slot that ends it, known beforehand; a store without it is not opened
+    lineage.py        which incarnation wrote which part of a log, by its restore entries (pure)
 """

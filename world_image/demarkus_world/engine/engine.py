@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from demarkus_base.blobs.port import BlobError, Blobs
-from demarkus_world.engine import chain, identity, retry
+from demarkus_world.engine import chain, identity, restoration, retry
 from demarkus_world.engine.checkpoints import Checkpoints
 from demarkus_world.engine.committer import Committer
 from demarkus_world.engine.entries import Entry
@@ -57,6 +57,7 @@ from demarkus_world.engine.refusals import (
     StoreForeign,
     StoreFull,
     StoreLost,
+    StoreUnfinished,
     Unavailable,
     VersionConflict,
     VersionRefused,
@@ -110,6 +111,7 @@ __all__ = [
     "StoreForeign",
     "StoreFull",
     "StoreLost",
+    "StoreUnfinished",
     "Sweep",
     "Unavailable",
     "VersionConflict",
@@ -199,13 +201,14 @@ class Engine:
         `key` signs the notes; `view` is the folder for what this process keeps of the log, disposable, for it alone
         (None = in memory).
         `now` gives ms since 1970, `random` that many random bytes. With `compatible` a path segment `versions` may be
-        stored. Raises StoreLost, StoreForeign for a store of another history, StoreDamaged naming object and field,
-        StoreFull, Unavailable.
+        stored. Raises StoreLost, StoreForeign for a store of another history, StoreUnfinished for one whose restore is
+        not, StoreDamaged naming object and field, StoreFull, Unavailable.
         """
         try:
             found = await identity.establish(blobs, configured, pause=pause, expected=expected)
             versions = Versions(blobs, pause=pause)
             reader = Reader(blobs, history=found.history, pause=pause)
+            await restoration.check_finished(reader, found)
             checkpoints = Checkpoints(blobs, found, key, random=random, pause=pause) if key else None
 
             async def started(folder: Path | None) -> Log:
@@ -289,6 +292,15 @@ class Engine:
     def newest(self) -> View:
         """The state as this process knows it, without asking the store."""
         return self._log.view
+
+    @property
+    def exact_view(self) -> View | None:
+        """What `view(exact=True)` gives, where that takes no question to the store: this process alone writes."""
+        return self._log.view if self._exclusive else None
+
+    def stored_at_hand(self, record: VersionRecord) -> bytes | None:
+        """What `stored` gives, if it is in memory."""
+        return self._versions.at_hand(record)
 
     async def view(self, *, exact: bool) -> View:
         """The state. An exact one has every commit that ended before this call, whoever made it; another one may lack

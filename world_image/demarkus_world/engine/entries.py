@@ -10,6 +10,9 @@ No title, tag, text or e-mail stands here: what must be erasable is in the blobs
     decide              version, the newest of the proposal, which is archived with it; verdict
     sweep               below `path` so many blobs were there that nothing before this entry refers to; they may be
                         deleted from `due` (ms) on, and nothing after it may refer to a blob staged before it
+    restore     the first of an incarnation that was restored, alone in its slot: the log of `parent` went as far as
+                `size`, with that `root`; `lost` more entries are known to have been; the newest witnessed note, if one
+                was at hand; ancestors = incarnations before `parent` of which no restore entry tells any more
 """
 
 import re
@@ -31,6 +34,7 @@ class Op(StrEnum):
     SEED = "seed"
     PROPOSE = "propose"
     DECIDE = "decide"
+    RESTORE = "restore"
 
 
 CONTENT = frozenset({Op.PUBLISH, Op.APPEND, Op.SEED, Op.PROPOSE})
@@ -44,8 +48,9 @@ _OF_OP = {
     Op.PRUNE: frozenset({"version", "first", "stored", "erase"}),
     Op.SWEEP: frozenset({"blobs", "due"}),
     Op.DECIDE: frozenset({"version", "verdict"}),
+    Op.RESTORE: frozenset({"parent", "size", "root", "lost"}),
 }
-_MAY = {Op.PUBLISH: frozenset({"modified", "predecessor"})}
+_MAY = {Op.PUBLISH: frozenset({"modified", "predecessor"}), Op.RESTORE: frozenset({"note", "ancestors"})}
 _HASH = re.compile("[0-9a-f]{64}")
 _ID = re.compile("[0-9a-f]{32}")
 _CREDENTIALS = frozenset({"token", "grant", "local"})
@@ -79,6 +84,11 @@ class Entry:
     blobs: int | None = None
     due: int | None = None
     verdict: str | None = None
+    parent: str | None = None
+    root: str | None = None
+    lost: int | None = None
+    note: str | None = None
+    ancestors: tuple[str, ...] | None = None
 
 
 def to_json(entry: Entry) -> dict[str, Any]:
@@ -102,7 +112,10 @@ def from_json(value: Mapping[str, Any]) -> Entry:
     for name, given in value.items():
         if not _CHECKS[name](given):
             raise EntryFault(f"{name} is {given!r}")
-    return Entry(**{**value, "op": op})
+    read = {**value, "op": op}
+    if "ancestors" in read:
+        read["ancestors"] = tuple(read["ancestors"])
+    return Entry(**read)
 
 
 def _is_number(value: Any) -> bool:
@@ -115,6 +128,10 @@ def _is_hash(value: Any) -> bool:
 
 def _is_id(value: Any) -> bool:
     return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def _are_ids(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_id, value))
 
 
 def _is_text(value: Any) -> bool:
@@ -152,4 +169,9 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "due": _is_number,
     "verdict": lambda value: value in _VERDICTS,
     "erase": lambda value: type(value) is bool,
+    "parent": _is_id,
+    "root": _is_hash,
+    "lost": _is_number,
+    "note": _is_text,
+    "ancestors": _are_ids,
 }

@@ -58,7 +58,8 @@ def check_size(size: int, expected: Expected | None) -> None:
 
 def encode(identity: Identity) -> bytes:
     """The marker's bytes."""
-    return canonical.encode({"schema": SCHEMA, "history": identity.history, "incarnation": identity.incarnation})
+    value = {"schema": SCHEMA, "history": identity.history, "incarnation": identity.incarnation}
+    return canonical.encode(value if identity.parent is None else {**value, "parent": identity.parent})
 
 
 def decode(data: bytes) -> Identity:
@@ -69,12 +70,14 @@ def decode(data: bytes) -> Identity:
         raise StoreDamaged(f"{keys.WORLD}: {error}") from error
     if value.get("schema") != SCHEMA:
         raise StoreDamaged(f"{keys.WORLD}: schema is {value.get('schema')!r}, this version knows {SCHEMA}")
-    if value.keys() != {"schema", "history", "incarnation"}:
+    if not {"schema", "history", "incarnation"} <= value.keys() <= {"schema", "history", "incarnation", "parent"}:
         raise StoreDamaged(f"{keys.WORLD}: fields missing or not expected")
-    for field in ("history", "incarnation"):
+    for field in sorted(value.keys() - {"schema"}):
         if not isinstance(value[field], str) or not _ID.fullmatch(value[field]):
             raise StoreDamaged(f"{keys.WORLD}: {field} is not 32 lower hex digits")
-    return Identity(value["history"], value["incarnation"])
+    if value["incarnation"] == value.get("parent"):
+        raise StoreDamaged(f"{keys.WORLD}: incarnation is that of parent")
+    return Identity(value["history"], value["incarnation"], value.get("parent"))
 
 
 async def _marker(blobs: Blobs, *, pause: retry.Pause) -> bytes | None:

@@ -1,6 +1,7 @@
 """The names of the store's objects.
 
 world.json                                        the marker: whose store this is
+restore.json                                      of a restored store: the slot that ends its restore
 log/<first sequence, 16 hex>.json                 a slot
 docs/<path>/v<N>-<16 hex of sha256>-<8 random hex>.md   the exact bytes of a stored version
 bundles/<first>-<last>.json                       copies of the slots that hold these entries (16 hex each)
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from mark_protocol.paths import decode_key, encode_key
 
 WORLD = "world.json"
+RESTORE = "restore.json"
 LOG = "log/"
 BUNDLES = "bundles/"
 CHECKPOINTS = "checkpoints/"

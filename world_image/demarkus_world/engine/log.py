@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from demarkus_world.engine import keys, slots
 from demarkus_world.engine.checkpoints import Checkpoints
 from demarkus_world.engine.entries import CONTENT, Entry, Op
+from demarkus_world.engine.lineage import Misplaced, check_place
 from demarkus_world.engine.parallel import PARALLEL
 from demarkus_world.engine.proof import Tree
 from demarkus_world.engine.reader import Found, Reader
@@ -292,8 +293,11 @@ class Log:
         for entry in slot.entries:
             version = read.get(entry.blob) if entry.blob else None
             try:
+                if entry.op is Op.RESTORE:
+                    # Alone in its slot, so the tree is still that of the entries before it.
+                    check_place(entry, self.tree.edge.root if len(slot.entries) == 1 else b"")
                 self.view.apply(entry, describe(entry.path, version) if version else None)
-            except InvalidEntry as error:
+            except (InvalidEntry, Misplaced) as error:
                 raise InvalidEntry(f"entry {entry.seq}: {error}") from error
 
 

@@ -17,10 +17,14 @@ ChainState = Literal["intact", "pruned", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which world a store holds: `history` never changes, `incarnation` is drawn at its creation."""
+    """Which world a store holds: `history` never changes, `incarnation` is drawn at its creation and at each restore.
+
+    `parent` is the incarnation that it was restored from.
+    """
 
     history: str
     incarnation: str
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 `WriteRefused` is about the request: whoever sent it must change something. The others are about the store:
 `Unavailable` may be sent again (nothing was done), `OutcomeUnknown` must be looked at first, `StoreFull`,
-`StoreDamaged`, `StoreLost` and `StoreForeign` are for whoever runs the world.
+`StoreDamaged`, `StoreLost`, `StoreUnfinished` and `StoreForeign` are for whoever runs the world.
 """
 
 
@@ -159,6 +159,14 @@ class StoreLost(EngineError):
 
 class ViewFailed(StoreDamaged):
     """What this process keeps of the log can't be written; the store is fine, the process must start anew."""
+
+
+class StoreUnfinished(EngineError):
+    """The store is being restored, or its restore broke off; nothing is served until it is finished."""
+
+
+class RestoreRefused(EngineError):
+    """What a restore is asked for can't be; whoever asked must change something. The target is as it was."""
 
 
 class StoreForeign(EngineError):

@@ -26,9 +26,13 @@ class Versions:
         self._pause = pause
         self._cache: LRUCache[str, bytes] = LRUCache(CACHE_BYTES, getsizeof=len)
 
+    def at_hand(self, record: VersionRecord) -> bytes | None:
+        """The exact bytes, if they are in memory."""
+        return self._cache.get(record.blob)
+
     async def stored(self, record: VersionRecord) -> bytes:
         """The exact bytes. Raises StoreDamaged, Unavailable."""
-        cached = self._cache.get(record.blob)
+        cached = self.at_hand(record)
         if cached is not None:
             return cached
         data = self._checked(record, await self.fetch(record))

@@ -14,6 +14,8 @@ class Fault(StrEnum):
 
     MARKER = "marker"
     """The store's marker is missing, altered or another's."""
+    RESTORE_UNFINISHED = "restore-unfinished"
+    """The marker says that the store was restored, the log does not: that broke off, or its entry is gone."""
     FOREIGN = "foreign"
     """An object belongs to another world."""
     STRAY = "stray"
@@ -35,7 +37,7 @@ class Fault(StrEnum):
     NOTE_FORGED = "note-forged"
     """A note that the world did not sign."""
     NOTE_FOREIGN = "note-foreign"
-    """A note about another world, or another incarnation of this one."""
+    """A note about another world, or about an incarnation of this one that the log does not go back to."""
     ROLLED_BACK = "rolled-back"
     """A witnessed note knows of entries that are not there any more."""
     FORKED = "forked"

@@ -13,6 +13,9 @@ from demarkus_world.engine.entries import CONTENT, Entry, Op
 from mark_protocol import limits
 from mark_protocol.paths import clean, has_parent_segment, unstorable
 
+NO_DOCUMENT = frozenset({Op.SWEEP, Op.RESTORE})
+"""They change no document."""
+
 _VERSION = struct.Struct(">32s32s4sIQ")
 _NONCE = re.compile("[0-9a-f]{8}")
 
@@ -131,7 +134,7 @@ class Ledger:
             self._change(entry)
 
     def _check(self, entry: Entry) -> None:
-        if entry.op is Op.SWEEP:
+        if entry.op in NO_DOCUMENT:
             return
         document = self._documents.get(entry.path)
         if entry.op in CONTENT:
@@ -205,7 +208,7 @@ class Ledger:
             document.predecessor = entry.stored
             del document.versions[: (entry.version - document.first + 1) * _VERSION.size]
             document.first = entry.version + 1
-        elif entry.op is not Op.SWEEP:
+        elif entry.op not in NO_DOCUMENT:
             self._documents[entry.path].archived = entry.op is not Op.UNARCHIVE
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from demarkus_base.blobs.port import Blobs
 from demarkus_base.tlog.tree import Edge
 from demarkus_world.engine import keys, retry
-from demarkus_world.engine.entries import Entry
+from demarkus_world.engine.entries import Entry, Op
+from demarkus_world.engine.lineage import Lineage, Misplaced
 from demarkus_world.engine.proof import leaf
 from demarkus_world.engine.slots import NO_SLOT, Slot
 from demarkus_world.engine.verify.findings import Fault, Finding, Findings
@@ -56,6 +57,9 @@ class Replay:
         self.doubtful: set[str] = set()
         """Documents of which an entry was impossible: what follows of them means little."""
         self.at: dict[int, Mark] = {}
+        self.lineage = Lineage(history)
+        self.ended: Piece | None = None
+        """The slot of the newest restore entry, unless something is wrong with it."""
         self._pieces = Pieces(
             blobs, history=history, pause=pause, stray=self._blame_stray, unreadable=self._blame_bundle
         )
@@ -202,6 +206,8 @@ class Replay:
 
     def _take_in(self, piece: Piece, slot: Slot) -> None:
         for entry in slot.entries:
+            if entry.op is Op.RESTORE:
+                self._take_restore(entry, piece, slot)
             try:
                 self.ledger.apply(entry)
             except Impossible as fault:
@@ -219,6 +225,18 @@ class Replay:
         self._tip = _Tip(piece.hash, slot.entries[-1].time, keys.slot(slot.first), slot.first, entries)
         if slot.last in self._marks:
             self._remember(slot.last, piece.hash)
+
+    def _take_restore(self, entry: Entry, piece: Piece, slot: Slot) -> None:
+        self.ended = None
+        try:
+            self.lineage.take(entry, self._edge.root if self._edge else None)
+            if len(slot.entries) > 1:
+                raise Misplaced("op", "says that the world was restored, among entries that came of something else")
+        except Misplaced as fault:
+            self._findings.add(_impossible(piece.kept_in, entry, fault))
+        else:
+            if piece.kept_in not in self._blamed:
+                self.ended = piece
 
     def _remember(self, size: int, slot_hash: str | None = None) -> None:
         self.at[size] = Mark(self._edge.root if self._edge else None, self._edge, slot_hash)
@@ -252,7 +270,7 @@ class Replay:
             self._findings.add(Finding(fault=fault, object=key, text=text, entry=entry, field=field))
 
 
-def _impossible(key: str, entry: Entry, fault: Impossible) -> Finding:
+def _impossible(key: str, entry: Entry, fault: Impossible | Misplaced) -> Finding:
     return Finding(
         fault=Fault.ENTRY_IMPOSSIBLE,
         object=key,

@@ -11,12 +11,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from demarkus_base.blobs.port import BlobError, Blobs, Integrity, NotFound
 from demarkus_world.engine import identity, keys, notes, retry
+from demarkus_world.engine.entries import Entry
 from demarkus_world.engine.model import Identity
 from demarkus_world.engine.notes import Note, NoteError
 from demarkus_world.engine.refusals import StoreDamaged, Unavailable
 from demarkus_world.engine.verify.contents import Contents
 from demarkus_world.engine.verify.findings import Fault, Finding, Findings
 from demarkus_world.engine.verify.replay import Mark, Replay
+from demarkus_world.engine.verify.restored import end_of, judged
 from demarkus_world.engine.verify.snapshots import Snapshots
 
 Told = Callable[[str, int], None]
@@ -54,6 +56,8 @@ class Report:
     stored_bytes: int
     notes: int
     checkpoints: int
+    restores: Sequence[Entry]
+    """The entries that say that the world was restored, oldest first."""
     unchecked: Sequence[str]
     """Documents whose versions were not compared, because an entry of theirs was impossible."""
     findings: Sequence[Finding]
@@ -76,6 +80,10 @@ class Report:
             "bytes": self.stored_bytes,
             "notes": self.notes,
             "checkpoints": self.checkpoints,
+            "restores": [
+                {"entry": entry.seq, "time": entry.time, "parent": entry.parent, "lost": entry.lost}
+                for entry in self.restores
+            ],
             "unchecked": list(self.unchecked),
             "findings": [finding.as_json() for finding in self.findings],
             "total": self.total,
@@ -106,7 +114,7 @@ class _Verification:
         if history is None:
             raise CannotVerify("the store does not say whose it is: name the world's history")
         foreign = found is not None and found.history != history
-        witnessed = [] if foreign else self._witnessed(history, found)
+        witnessed = [] if foreign else self._witnessed(history)
         snapshots = None
         if found is not None and self._expected.key is not None and not foreign:
             snapshots = Snapshots(self._blobs, found, self._expected.key, pause=self._pause)
@@ -124,13 +132,16 @@ class _Verification:
         if not foreign:
             # Looked up before the log is read: what they know of has to be in it.
             sweeps = [key async for key in self._blobs.list(keys.SWEEPS)]
+            plan = await self._plan()
             await replay.run()
+            for finding in judged(found, plan, replay) if found is not None else ():
+                self._findings.add(finding)
             unchecked = sorted(replay.doubtful)
             self._check_sweeps(sweeps, replay)
             await self._check_contents(replay, contents)
             self._check_size(replay)
             for source, note in witnessed:
-                self._check_note(source, note, replay)
+                self._check_note(source, note, found, replay)
             if snapshots is not None:
                 await snapshots.check(signed, replay)
                 for finding in snapshots.findings:
@@ -145,6 +156,7 @@ class _Verification:
             stored_bytes=contents.bytes,
             notes=len(witnessed),
             checkpoints=len(signed),
+            restores=tuple(replay.lineage.restores),
             unchecked=unchecked,
             findings=tuple(self._findings),
             total=self._findings.total,
@@ -170,8 +182,17 @@ class _Verification:
             self._find(Fault.FOREIGN, keys.WORLD, text, field="history")
         return found
 
-    def _witnessed(self, history: str, found: Identity | None) -> list[tuple[str, Note]]:
-        """The notes that the world signed about this store."""
+    async def _plan(self) -> bytes | None:
+        """What is there as the plan of a restore."""
+        try:
+            return await retry.read(lambda: self._blobs.get(keys.RESTORE), pause=self._pause)
+        except NotFound:
+            return None
+        except Integrity as error:
+            return str(error).encode()  # not what the log has
+
+    def _witnessed(self, history: str) -> list[tuple[str, Note]]:
+        """The notes that the world signed."""
         notes_found: list[tuple[str, Note]] = []
         for source, text in self._expected.witnessed:
             if self._expected.key is None:
@@ -180,10 +201,6 @@ class _Verification:
                 note = notes.opened(text, history, self._expected.key)
             except NoteError as error:
                 self._find(Fault.NOTE_FORGED, source, f"this world did not sign the note: {error}")
-                continue
-            if found is not None and note.origin != notes.origin(found):
-                text = f"the note is about {note.origin}, the store is {notes.origin(found)}"
-                self._find(Fault.NOTE_FOREIGN, source, text, field="origin")
                 continue
             notes_found.append((source, note))
         return notes_found
@@ -217,7 +234,22 @@ class _Verification:
             )
             self._find(Fault.LOG_SHORTER, keys.slot(replay.sequence + 1), text, entry=replay.sequence + 1)
 
-    def _check_note(self, source: str, note: Note, replay: Replay) -> None:
+    def _check_note(self, source: str, note: Note, found: Identity | None, replay: Replay) -> None:
+        end = end_of(note, found, replay)
+        if end is None:
+            whose = notes.origin(found) if found else "another"
+            text = f"the note is about {note.origin}, the store is {whose}"
+            self._find(Fault.NOTE_FOREIGN, source, text, field="origin")
+            return
+        if end.size < note.size <= end.known:
+            return  # what the restore did not bring over, and says so
+        if end.size < note.size and end.size < replay.sequence:
+            text = (
+                f"the note knows of {note.size} entries of {note.origin}, of which {end.size} were restored; the "
+                f"restore tells of {end.known - end.size} that were lost: the newest were lost unseen"
+            )
+            self._find(Fault.ROLLED_BACK, source, text, entry=end.size + 1, field="size")
+            return
         if note.size > replay.sequence:
             text = (
                 f"the log ends with entry {replay.sequence}, the note knows of {note.size}: the newest entries were "
