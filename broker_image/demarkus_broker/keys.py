@@ -2,14 +2,17 @@
 
 They lie as files in one directory, a mounted Secret: `broker-<kid>.pem` (ES256, P-256) and `grant-<kid>.pem` (Ed25519),
 both PKCS #8, and `subject.key` (32 bytes as hex). `<kid>` is the key's own identifier, so that a file under a wrong
-name is found at once. Pure: `load` takes the files' bytes. Nothing in here shows private material in a repr or message.
+name is found at once. While keys are exchanged there are two of a kind, and `signing.json` says which of them signs:
+`{"broker": "<kid>", "grant": "<kid>"}`. Pure: `load` takes the files' bytes. Nothing in here shows private material in
+a repr or message.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey
@@ -19,6 +22,8 @@ from joserfc.jwk import ECKey
 
 from demarkus_base.settings import SettingsError
 from mark_protocol.grants import key_id
+
+SIGNING = "signing.json"
 
 _SUBJECT_KEY_BYTES = 32
 
@@ -54,11 +59,11 @@ class Keys:
 def load(files: Mapping[str, bytes], *, source: str) -> Keys:
     """Read a keys directory given as file name -> content. `source` names it in messages. Raises SettingsError.
 
-    Other files (`cookie.key`, what a mount brings along) are left alone. Of several grant keys the one with the first
-    name signs.
+    Other files (`cookie.key`, what a mount brings along) are left alone. `signing.json` may be missing only where there
+    is one key of each kind.
     """
     bearers: dict[str, ECKey] = {}
-    grants: list[GrantKey] = []
+    grants: dict[str, GrantKey] = {}
     for name in sorted(files):
         kind, dash, rest = name.partition("-")
         if not (dash and rest.endswith(".pem") and kind in ("broker", "grant")):
@@ -73,14 +78,40 @@ def load(files: Mapping[str, bytes], *, source: str) -> Keys:
         else:
             if not isinstance(private, Ed25519PrivateKey):
                 raise SettingsError(f"{source}: {name}: expected an Ed25519 key")
-            grants.append(GrantKey(kid=kid, private=private))
+            grants[kid] = GrantKey(kid=kid, private=private)
         if key_id(private.public_key()) != kid:
             raise SettingsError(f"{source}: {name}: the name does not carry this key's identifier")
     if not bearers:
         raise SettingsError(f"{source}: no broker-<kid>.pem; bearers can't be verified without one")
     if not grants:
         raise SettingsError(f"{source}: no grant-<kid>.pem; worlds can't be reached without one")
-    return Keys(bearers=bearers, grant=grants[0], subject=_subject_key(files.get("subject.key"), source))
+    signing = _signing(files.get(SIGNING), source)
+    _signer(signing, "broker", bearers, source)
+    kid = _signer(signing, "grant", grants, source)
+    return Keys(bearers=bearers, grant=grants[kid], subject=_subject_key(files.get("subject.key"), source))
+
+
+def _signing(text: bytes | None, source: str) -> Mapping[str, str]:
+    if text is None:
+        return {}
+    try:
+        named = json.loads(text)
+    except (ValueError, RecursionError):
+        named = None
+    if not isinstance(named, dict) or not all(isinstance(kid, str) for kid in named.values()):
+        raise SettingsError(f'{source}: {SIGNING}: expected {{"broker": "<kid>", "grant": "<kid>"}}')
+    return named
+
+
+def _signer(signing: Mapping[str, str], kind: str, kids: Iterable[str], source: str) -> str:
+    """The key of a kind that signs: the one that is named, or the only one. Raises SettingsError."""
+    there = list(kids)
+    kid = signing.get(kind, there[0] if len(there) == 1 else None)
+    if kid is None:
+        raise SettingsError(f"{source}: several {kind}-<kid>.pem; {SIGNING} has to say which of them signs")
+    if kid not in there:
+        raise SettingsError(f"{source}: {SIGNING}: there is no {kind}-{kid}.pem")
+    return kid
 
 
 def _private_key(pem: bytes, name: str, source: str) -> object:

@@ -8,6 +8,7 @@ authorities 10 years, because exchanging one means exchanging what every gateway
 from __future__ import annotations
 
 import ipaddress
+import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -24,8 +25,12 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from demarkus_operator.plan.recipes import (
+    BrokerKey,
     BrokerKeys,
     CertificateAuthority,
+    GrantKey,
+    Incarnation,
+    OperatorKey,
     Recipe,
     ServerCertificate,
     Token,
@@ -52,20 +57,32 @@ def make(recipe: Recipe, *, random: Random, now: datetime) -> dict[str, bytes]:
                 "incarnation": random(16).hex().encode(),
                 "world.key": _pem(_ed25519(random)),
             }
+        case Incarnation():
+            return {"incarnation": random(16).hex().encode()}
         case Token():
-            return {"token": new_token(random).encode()}
+            return {recipe.field: new_token(random).encode()}
         case CertificateAuthority():
             return _authority(recipe, random, now)
         case ServerCertificate():
             return _server_certificate(recipe, random, now)
         case BrokerKeys():
             bearer, grant = _p256(random), _ed25519(random)
+            signing = {"broker": key_id(bearer.public_key()), "grant": key_id(grant.public_key())}
             return {
-                f"broker-{key_id(bearer.public_key())}.pem": _pem(bearer),
-                f"grant-{key_id(grant.public_key())}.pem": _pem(grant),
+                f"broker-{signing['broker']}.pem": _pem(bearer),
+                f"grant-{signing['grant']}.pem": _pem(grant),
+                "signing.json": json.dumps(signing, sort_keys=True).encode(),
                 "subject.key": random(32).hex().encode(),
                 "cookie.key": random(32).hex().encode(),
             }
+        case BrokerKey():
+            bearer = _p256(random)
+            return {f"broker-{key_id(bearer.public_key())}.pem": _pem(bearer)}
+        case GrantKey():
+            grant = _ed25519(random)
+            return {f"grant-{key_id(grant.public_key())}.pem": _pem(grant)}
+        case OperatorKey():
+            return {"operator.key": _pem(_ed25519(random))}
 
 
 def _authority(recipe: CertificateAuthority, random: Random, now: datetime) -> dict[str, bytes]:
@@ -77,7 +94,10 @@ def _authority(recipe: CertificateAuthority, random: Random, now: datetime) -> d
         .add_extension(_usage(signs_certificates=True), critical=True)
         .sign(key, SHA256(), ecdsa_deterministic=True)
     )
-    return {"ca.crt": certificate.public_bytes(Encoding.PEM), "ca.key": _pem(key)}
+    return {
+        f"{recipe.prefix}.crt": certificate.public_bytes(Encoding.PEM),
+        f"{recipe.prefix}.key": _pem(key),
+    }
 
 
 def _server_certificate(recipe: ServerCertificate, random: Random, now: datetime) -> dict[str, bytes]:
@@ -98,7 +118,7 @@ def _server_certificate(recipe: ServerCertificate, random: Random, now: datetime
     return {
         "tls.crt": certificate.public_bytes(Encoding.PEM),
         "tls.key": _pem(key),
-        "ca.crt": recipe.ca_certificate,
+        "ca.crt": recipe.bundle,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -25,10 +26,44 @@ def test_a_directory_gives_keys_by_kid(key_files: Any) -> None:
     assert keys.grant.kid == key_id(key_files.grant.public_key())
 
 
-def test_a_second_broker_key_verifies_too(key_files: Any, another_key: Any) -> None:
-    """Two keys overlap while one is exchanged for the other."""
-    files = key_files.files() | {f"broker-{key_id(another_key.public_key())}.pem": pem(another_key)}
-    assert set(load(files, source="keys").bearers) == {key_files.kid, key_id(another_key.public_key())}
+def two_of_each(key_files: Any, another_key: Any) -> tuple[dict[str, bytes], str, str]:
+    """Keys overlap while one is exchanged for the other; the names of the second ones."""
+    grant = Ed25519PrivateKey.generate()
+    broker_kid, grant_kid = key_id(another_key.public_key()), key_id(grant.public_key())
+    more = {f"broker-{broker_kid}.pem": pem(another_key), f"grant-{grant_kid}.pem": pem(grant)}
+    return key_files.files() | more, broker_kid, grant_kid
+
+
+def signing(**kids: str) -> dict[str, bytes]:
+    return {"signing.json": json.dumps(kids).encode()}
+
+
+def test_both_broker_keys_verify_and_the_named_grant_key_signs(key_files: Any, another_key: Any) -> None:
+    files, broker_kid, grant_kid = two_of_each(key_files, another_key)
+    old = key_id(key_files.grant.public_key())
+    for kid in (old, grant_kid):
+        keys = load(files | signing(broker=broker_kid, grant=kid), source="keys")
+        assert set(keys.bearers) == {key_files.kid, broker_kid}
+        assert keys.grant.kid == kid
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ({}, "several broker-<kid>.pem; signing.json has to say which"),
+        (signing(), "several broker-<kid>.pem; signing.json has to say which"),
+        (signing(broker="x", grant="y"), "there is no broker-x.pem"),
+        ({"signing.json": b"[]"}, 'expected {"broker"'),
+        ({"signing.json": b'{"broker": 1}'}, 'expected {"broker"'),
+        ({"signing.json": b"secret"}, 'expected {"broker"'),
+    ],
+    ids=["no-file", "no-names", "no-such-key", "no-object", "no-text", "no-json"],
+)
+def test_of_several_keys_one_has_to_be_named(key_files: Any, another_key: Any, named: Any, says: str) -> None:
+    files, _, _ = two_of_each(key_files, another_key)
+    with pytest.raises(SettingsError, match=re.escape(says)) as refused:
+        load(files | named, source="keys")
+    assert "secret" not in str(refused.value)
 
 
 def test_labels_are_stable_and_tell_people_and_issuers_apart(key_files: Any) -> None:

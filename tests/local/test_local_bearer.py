@@ -13,15 +13,17 @@ from joserfc.jwk import ECKey
 from demarkus_operator import material
 from demarkus_operator.local import bearer
 from demarkus_operator.plan.recipes import BrokerKeys
+from demarkus_operator.plan.refusal import Refusal
 
 NOW = datetime(2026, 11, 30, 9, tzinfo=UTC)
 URL = "http://127.0.0.1:8080"
+KEYS = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "acme-broker-keys", "namespace": "acme"}}
 
 
-def broker_keys() -> dict[str, Any]:
-    data = material.make(BrokerKeys(), random=lambda count: bytes(range(count)), now=NOW)
+def broker_keys(*, seed: int = 0) -> dict[str, Any]:
+    data = material.make(BrokerKeys(), random=lambda count: bytes(range(seed, seed + count)), now=NOW)
     return {
-        "metadata": {"name": "acme-broker-keys"},
+        **KEYS,
         "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
     }
 
@@ -61,8 +63,16 @@ def test_the_subject_is_the_same_at_every_start_however_the_address_is_written()
 
 
 def test_keys_without_a_signing_key_are_named() -> None:
-    with pytest.raises(ValueError, match="acme-broker-keys has no key broker-<kid>"):
-        bearer.signing_key({"metadata": {"name": "acme-broker-keys"}, "data": {}})
+    with pytest.raises(Refusal, match="acme-broker-keys holds no broker-<kid>"):
+        bearer.signing_key({**KEYS, "data": {}})
+
+
+def test_of_two_keys_the_one_in_use_signs() -> None:
+    one, another = broker_keys(), broker_keys(seed=7)
+    both = {**KEYS, "data": {**another["data"], **one["data"]}}
+    assert bearer.signing_key(both).kid == bearer.signing_key(one).kid
+    both = {**KEYS, "data": {**one["data"], **another["data"]}}
+    assert bearer.signing_key(both).kid == bearer.signing_key(another).kid
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,11 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 from demarkus_broker import keys as broker_keys
 from demarkus_operator.material import make
 from demarkus_operator.plan.recipes import (
+    BrokerKey,
     BrokerKeys,
     CertificateAuthority,
+    GrantKey,
+    OperatorKey,
     Recipe,
     ServerCertificate,
     Token,
@@ -35,7 +38,11 @@ def _authority() -> dict[str, bytes]:
 
 def _server(authority: dict[str, bytes], names: tuple[str, ...] = NAMES) -> dict[str, bytes]:
     recipe = ServerCertificate(
-        common_name="tea", names=names, ca_certificate=authority["ca.crt"], ca_key=authority["ca.key"]
+        common_name="tea",
+        names=names,
+        ca_certificate=authority["ca.crt"],
+        ca_key=authority["ca.key"],
+        bundle=authority["ca.crt"],
     )
     return make(recipe, random=os.urandom, now=NOW)
 
@@ -65,6 +72,9 @@ def test_broker_keys_are_those_that_the_gateway_loads() -> None:
     assert f"grant-{loaded.grant.kid}.pem" in data
     assert [f"broker-{kid}.pem" for kid in loaded.bearers] == [name for name in data if name.startswith("broker-")]
     assert re.fullmatch(rb"[0-9a-f]{64}", data["cookie.key"])
+    more = {**make(BrokerKey(), random=os.urandom, now=NOW), **make(GrantKey(), random=os.urandom, now=NOW)}
+    both = broker_keys.load({**data, **more}, source="keys")
+    assert (both.grant.kid, len(both.bearers)) == (loaded.grant.kid, 2)
     assert data["cookie.key"] != data["subject.key"]
 
 
@@ -110,7 +120,15 @@ def test_authority_outlives_its_servers_by_far_and_signs_only_servers() -> None:
 
 @pytest.mark.parametrize(
     "recipe",
-    [WorldIdentity(), Token(), CertificateAuthority(common_name="x"), BrokerKeys()],
+    [
+        WorldIdentity(),
+        Token(),
+        CertificateAuthority(common_name="x"),
+        BrokerKeys(),
+        BrokerKey(),
+        GrantKey(),
+        OperatorKey(),
+    ],
     ids=lambda recipe: type(recipe).__name__,
 )
 def test_same_randomness_makes_the_same_and_other_randomness_another(recipe: Recipe) -> None:
@@ -124,6 +142,10 @@ def test_same_randomness_makes_the_same_and_other_randomness_another(recipe: Rec
 def test_recipe_shows_no_key() -> None:
     authority = _authority()
     recipe = ServerCertificate(
-        common_name="tea", names=NAMES, ca_certificate=authority["ca.crt"], ca_key=authority["ca.key"]
+        common_name="tea",
+        names=NAMES,
+        ca_certificate=authority["ca.crt"],
+        ca_key=authority["ca.key"],
+        bundle=authority["ca.crt"],
     )
     assert "PRIVATE" not in repr(recipe)

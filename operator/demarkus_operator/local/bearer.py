@@ -6,7 +6,6 @@ the runner: it signs a token as the gateway would after a sign-in. Pure: key and
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
+from demarkus_operator.plan import secret_data
 from demarkus_operator.plan.objects import Manifest
 
 LIFETIME = timedelta(hours=12)
@@ -50,11 +50,9 @@ class Signed:
 
 
 def signing_key(broker_keys: Manifest) -> SigningKey:
-    """The signing key of the Secret `<universe>-broker-keys`. Raises ValueError if there is none."""
-    for name, value in sorted(broker_keys.get("data", {}).items()):
-        if name.startswith("broker-") and name.endswith(".pem"):
-            return SigningKey(name.removeprefix("broker-").removesuffix(".pem"), base64.b64decode(value))
-    raise ValueError(f"Secret {broker_keys['metadata']['name']} has no key broker-<kid>.pem")
+    """The key of the Secret `<universe>-broker-keys` that signs bearers. Raises Refusal if that can't be told."""
+    kid = secret_data.signing_keys(broker_keys)["broker"]
+    return SigningKey(kid, secret_data.field(broker_keys, f"broker-{kid}.pem"))
 
 
 def first_writer(worlds: Iterable[Manifest]) -> str | None:

@@ -93,10 +93,10 @@ def signing_keys(secret: Manifest) -> dict[str, str]:
         named = dict(json.loads(field(secret, SIGNING))) if SIGNING in (secret.get("data") or {}) else {}
     except (ValueError, TypeError, RecursionError):
         raise _invalid(secret, f"field {SIGNING} is not a JSON object; restore the Secret") from None
-    signing = {}
+    signing: dict[str, str] = {}
     for kind in ("broker", "grant"):
         there = kids(secret, kind)
-        signing[kind] = named.get(kind, there[0] if len(there) == 1 else None)
+        signing[kind] = str(named.get(kind, there[0] if len(there) == 1 else ""))
         if signing[kind] not in there:
             raise _invalid(secret, f"field {SIGNING} names none of the {kind} keys; restore the Secret")
     return signing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -115,9 +116,9 @@ async def test_keys_overlap_while_they_are_exchanged(
     changing: Any, key_files: Any, another_key: Any, eventually: Any
 ) -> None:
     old, new = changing.bearer(), key_files.bearer(public_url=changing.url, key=another_key)
-    files = [
-        changing.folder / "keys" / f"broker-{key_id(key.public_key())}.pem" for key in (key_files.broker, another_key)
-    ]
+    keys = changing.folder / "keys"
+    kids = [key_id(key.public_key()) for key in (key_files.broker, another_key)]
+    files = [keys / f"broker-{kid}.pem" for kid in kids]
 
     async def statuses() -> tuple[int, ...]:
         """405 behind the bearer, 401 before it."""
@@ -133,9 +134,14 @@ async def test_keys_overlap_while_they_are_exchanged(
 
         await eventually(f"{expected} for the old and the new key", there)
 
+    def signing(kid: str) -> None:
+        (keys / "signing.json").write_text(json.dumps({"broker": kid}))
+
     assert await statuses() == (405, 401)
+    signing(kids[0])
     files[1].write_bytes(another_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     await settles((405, 405))
+    signing(kids[1])
     content = files[0].read_bytes()
     files[0].unlink()
     await settles((401, 405))
