@@ -7,8 +7,10 @@ A pure centre decides, thin edges act; whatever stands higher knows nothing of w
     material.py  random data of generated Secrets: keys, certificates, tokens, identities
     cluster/     the port to the Kubernetes API
     processes/   asking running worlds and gateways
+    witness/     asking Worlds for proof of their history
     reconcile/   the loop: queue, read, plan, carry out, status
     local/       the same plan on this machine: a folder for the API, processes for pods
+    rehearsal/   what the reconcilers would write, without a write
     cli/         the command `demarkus`
     main.py      the process in a cluster: watches and probes
 """

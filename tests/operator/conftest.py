@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,9 +14,12 @@ import pytest
 from demarkus_operator.api import conditions
 from demarkus_operator.api.common import API_VERSION
 from demarkus_operator.material import make
-from demarkus_operator.plan.objects import Manifest, Plan, Ref
+from demarkus_operator.plan.inquiry import record_reads
+from demarkus_operator.plan.objects import Change, Manifest, Plan, Ref
+from demarkus_operator.plan.reports import Report
 from demarkus_operator.plan.site import Site
 from demarkus_operator.plan.universe import plan_universe, universe_reads
+from demarkus_operator.plan.witness import Testimony
 from demarkus_operator.plan.world import plan_world, world_reads
 
 NOW = datetime(2026, 12, 1, 9, 0, tzinfo=UTC)
@@ -54,6 +57,8 @@ class Cluster:
 
     site: Site = SITE
     now: datetime = NOW
+    reports: dict[str, Sequence[Report]] = field(default_factory=dict)
+    testimony: dict[str, Testimony] = field(default_factory=dict)
     objects: dict[Ref, Manifest] = field(default_factory=dict)
     writes: list[Ref] = field(default_factory=list)
     _random: random.Random = field(default_factory=lambda: random.Random(7))
@@ -110,23 +115,28 @@ class Cluster:
         manifest = self.get(kind, name, namespace)
         if kind == "World":
             observed = {ref: self.objects.get(ref) for ref in world_reads(manifest, self.site)}
-            return plan_world(manifest, observed, self.site, self.now)
+            observed |= {ref: self.objects.get(ref) for ref in record_reads(manifest, observed, self.site)}
+            reports, testimony = self.reports.get(name, ()), self.testimony.get(name)
+            return plan_world(manifest, observed, self.site, self.now, reports, testimony)
         observed = {ref: self.objects.get(ref) for ref in universe_reads(manifest, self.site)}
         worlds = [other for ref, other in self.objects.items() if ref.kind == "World"]
         namespaces = {ref.name: other for ref, other in self.objects.items() if ref.kind == "Namespace"}
         return plan_universe(manifest, observed, worlds, namespaces, self.site, self.now)
 
     def reconcile(self, kind: str, name: str, namespace: str = "acme") -> Plan:
-        """Plans until nothing is to be generated, then carries the plan out. Only differences are written."""
-        for _ in range(5):
+        """Plans until nothing is to be made, then carries the plan out. Only differences are written."""
+        for _ in range(8):
             plan = self.plan(kind, name, namespace)
-            if not plan.generate:
+            if not plan.generate and not plan.change:
                 break
+            for change in plan.change:
+                self._change(change)
             for generate in plan.generate:
                 assert Ref.of(generate.manifest) not in self.objects
                 data = make(generate.recipe, random=self._random.randbytes, now=self.now)
                 self._write(generate.filled(data))
         assert not plan.generate, "something is generated again and again"
+        assert not plan.change, "something is changed again and again"
         for manifest in plan.apply:
             there = self.objects.get(Ref.of(manifest))
             if there is None or not covers(there, manifest):
@@ -159,9 +169,25 @@ class Cluster:
         found = {entry["type"]: entry for entry in self.get(kind, name, namespace)["status"]["conditions"]}[type_]
         return found["status"], found["reason"], found["message"]
 
+    def _change(self, change: Change) -> None:
+        there = self.objects[change.ref]
+        assert there["metadata"]["resourceVersion"] == change.resource_version
+        made = make(change.recipe, random=self._random.randbytes, now=self.now) if change.recipe else {}
+        self._write(merged(there, change.filled(made)))
+
     def _write(self, manifest: Manifest) -> None:
         self.put(manifest)
         self.writes.append(Ref.of(manifest))
+
+
+def merged(there: Any, patch: Any) -> Any:
+    """RFC 7396."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(there) if isinstance(there, Mapping) else {}
+    for key, value in patch.items():
+        result[key] = merged(result.get(key), value)
+    return {key: value for key, value in result.items() if value is not None}
 
 
 def covers(there: Any, wanted: Any) -> bool:

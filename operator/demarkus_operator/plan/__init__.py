@@ -14,6 +14,7 @@ secret_data  reading Secrets and the keys in them
 membership   whether a Universe admits a World
 record       the Universe's record: which name belongs to which World
 witness      what was witnessed of a history, and what new testimony says against it
+inquiry      what a World is asked, so that it proves its history
 loss         a known history whose store is not there: what is expected, what its owner accepts
 home         what surrounds a World: authority, grant keys, whether it may serve
 children/    one module a child object

@@ -89,7 +89,8 @@ def _check_name(world: Manifest, theirs: UniverseNames, binding: record.Binding,
     names = _names(world)
     secret = observed.get(names.identity)
     history = None if secret is None else secret_data.identifier(secret, "history")
-    if binding.fits(names.namespace, history):
+    known = history is not None or not binding.history  # with a known history, no other one is drawn
+    if binding.fits(names.namespace, history) and known:
         return
     place = f"in {theirs.universe} the name {names.name} belongs to"
     release = f"let the Universe's owner annotate it with {labels.RELEASE_NAME}={names.name}"
@@ -99,9 +100,10 @@ def _check_name(world: Manifest, theirs: UniverseNames, binding: record.Binding,
             f"{place} World {binding.namespace}/{names.name}; choose another name, or once that World is gone "
             f"{release}",
         )
+    says = f"says {history}" if history else "is gone"
     raise Refusal(
         Reason.NAME_TAKEN,
-        f"{place} history {binding.history}, and {names.identity} says {history}; restore that Secret, or {release}",
+        f"{place} history {binding.history}, and {names.identity} {says}; restore that Secret, or {release}",
     )
 
 

@@ -13,6 +13,7 @@ from demarkus_operator.plan.objects import Manifest
 NAME = "app.kubernetes.io/name"
 INSTANCE = "app.kubernetes.io/instance"
 COMPONENT = "app.kubernetes.io/component"
+APP_VERSION = "app.kubernetes.io/version"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 WORLD = "demarkus.io/world"
 UNIVERSE = "demarkus.io/universe"

@@ -140,6 +140,11 @@ class UniverseNames:
         return Ref(api_version, kind, self.namespace, f"{self.name}-{suffix}")
 
 
+def operator_key(operator_namespace: str) -> Ref:
+    """Secret, in the operator's namespace: what the operator signs its calls to worlds with."""
+    return Ref("v1", "Secret", operator_namespace, "demarkus-operator-key")
+
+
 def witness_record(operator_namespace: str, history: str) -> Ref:
     """ConfigMap, in the operator's namespace: what was witnessed of a history. It outlives everything."""
     return Ref("v1", "ConfigMap", operator_namespace, f"witness-{history}")

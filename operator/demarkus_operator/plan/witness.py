@@ -148,9 +148,10 @@ def _heard(record: Record, testimony: Testimony, text: str) -> Record:
     if history != record.history:
         return _doubted(record, testimony, Reason.NOTE_INVALID, f"the World signed for the history {history}")
     seen = Witnessed(time=testimony.time, note=text)
-    if record.newest is None:
+    newest = record.newest
+    if newest is None:
         return dataclasses.replace(_undoubted(record), newest=seen)
-    known = record.opened(record.newest.note)
+    known = record.opened(newest.note)
     if note.origin != known.origin:
         life = known.origin.partition("/")[2]
         message = (
@@ -176,7 +177,7 @@ def _heard(record: Record, testimony: Testimony, text: str) -> Record:
     record = _undoubted(record)
     if note.size == known.size:
         return record
-    older = _thinned((record.newest, *record.older), now=testimony.time)
+    older = _thinned((newest, *record.older), now=testimony.time)
     return dataclasses.replace(record, newest=seen, older=older)
 
 

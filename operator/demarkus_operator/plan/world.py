@@ -14,7 +14,7 @@ from typing import Any
 from demarkus_operator.api.check import problems
 from demarkus_operator.api.conditions import Condition, ConditionType, Reason
 from demarkus_operator.api.world import WorldSpec
-from demarkus_operator.plan import membership, record, secret_data
+from demarkus_operator.plan import loss, membership, record, secret_data
 from demarkus_operator.plan.children import (
     service_account,
     world_claim,
@@ -31,6 +31,7 @@ from demarkus_operator.plan.owner import Owner
 from demarkus_operator.plan.refusal import Refusal, unmet
 from demarkus_operator.plan.reports import Report
 from demarkus_operator.plan.site import Site
+from demarkus_operator.plan.witness import Testimony
 from mark_protocol.grants import public_jwks
 from mark_protocol.patterns import PatternError, check_pattern
 from mark_protocol.tokens import hash_token
@@ -51,20 +52,34 @@ def world_reads(world: Manifest, site: Site) -> tuple[Ref, ...]:
     return tuple(dict.fromkeys(reads))
 
 
-def plan_world(world: Manifest, observed: Observed, site: Site, now: datetime, reports: Sequence[Report] = ()) -> Plan:
-    """The plan. `observed` has what was read of `world_reads`, `reports` what the World's processes say; `now` is in
-    UTC. Raises nothing for what users write.
+def plan_world(
+    world: Manifest,
+    observed: Observed,
+    site: Site,
+    now: datetime,
+    reports: Sequence[Report] = (),
+    testimony: Testimony | None = None,
+) -> Plan:
+    """The plan. `observed` has what was read of `world_reads` and `record_reads`, `reports` what the World's processes
+    say, `testimony` how it proved its history; `now` is in UTC. Raises nothing for what users write.
     """
     status = _status_before(world)
     try:
         spec = _spec(world)
-        return _plan(world, spec, observed, site, now, status)
+        return _plan(world, spec, observed, site, now, status, reports, testimony)
     except Refusal as refusal:
         return Plan(conditions=refusal.conditions, status=status, requeue=_patience(refusal.reason))
 
 
 def _plan(
-    world: Manifest, spec: WorldSpec, observed: Observed, site: Site, now: datetime, status: Mapping[str, Any]
+    world: Manifest,
+    spec: WorldSpec,
+    observed: Observed,
+    site: Site,
+    now: datetime,
+    status: Mapping[str, Any],
+    reports: Sequence[Report],
+    testimony: Testimony | None,
 ) -> Plan:
     names = _names(world)
     universe = membership.universe_of(world)
@@ -75,6 +90,7 @@ def _plan(
     owner.claim_names(own, observed)
 
     home = home_of(world, observed, site)
+    loss.check_identity(names, observed)
     generate = list(_to_generate(owner, names, spec, home, observed, site))
     if generate:
         return Plan(generate=tuple(generate), conditions=_conditions(home, None), status=status, requeue=LOOK_AGAIN)
@@ -88,13 +104,20 @@ def _plan(
         ca_certificate, _ = secret_data.authority(home.authority)
         secret_data.check_certificate(_there(observed, names.certificate), ca_certificate, now)
 
+    history = loss.history_of(
+        world, owner, names, observed, site, reports, testimony, claimed=spec.store.volume is not None
+    )
+    if history.change:
+        return Plan(change=history.change, conditions=_conditions(home, None), status=status, requeue=LOOK_AGAIN)
+
     version = spec.version or home.version or record.version_of(identity_secret) or site.version
-    document = world_config.settings(owner, spec, identity)
+    document = world_config.settings(owner, spec, identity, expect=history.expect)
     key_set = None if universe is None else _key_set(home.grant_keys)
     tokens = spec.tokens or []
     hashes = {token.name: _hash(_there(observed, names.token(token.name))) for token in tokens}
 
     apply = [
+        *history.record,
         service_account.service_account(owner, names.service_account),
         world_secrets.tokens(owner, names, tokens, hashes),
         world_config.config(owner, names, document, key_set),
@@ -103,7 +126,8 @@ def _plan(
         world_services.pods_service(owner, names),
     ]
     if spec.store.volume is not None:
-        apply.append(world_claim.claim(owner, names, spec.store.volume, observed.get(names.claim)))
+        seen = observed.get(names.claim)
+        apply += history.claim(world_claim.claim(owner, names, spec.store.volume, seen), seen)
     if home.waiting_for is None:
         apply.append(
             world_stateful_set.stateful_set(
@@ -113,7 +137,7 @@ def _plan(
                 config_hash=world_config.restart_hash(document),
             )
         )
-    conditions = _conditions(home, observed.get(names.stateful_set))
+    conditions = history.told(_conditions(home, observed.get(names.stateful_set)))
     return Plan(
         apply=tuple(apply),
         remove=tuple(_removed_tokens(world, owner, names, {token.name for token in tokens}, observed)),

@@ -18,6 +18,7 @@ from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
 from demarkus_operator.plan.site import Site
 from demarkus_operator.processes.port import NobodyAsks, Processes
 from demarkus_operator.reconcile import children, status
+from demarkus_operator.witness.port import NobodyWitnesses, Witness
 
 ROUNDS = 8
 """How many times one reconcile may plan. Each round needs the material that the one before made."""
@@ -35,6 +36,7 @@ class Edge:
         now: the time, in UTC.
         random: random bytes for generated material (`os.urandom`).
         processes: what runs, and what it says.
+        witness: who asks Worlds to prove their history.
         namespaces: where Worlds and Universes are looked after; empty for everywhere.
     """
 
@@ -43,6 +45,7 @@ class Edge:
     now: Callable[[], datetime]
     random: Callable[[int], bytes]
     processes: Processes = field(default_factory=NobodyAsks)
+    witness: Witness = field(default_factory=NobodyWitnesses)
     namespaces: tuple[str, ...] = ()
 
 

@@ -6,6 +6,7 @@ Of a World:
 world_secrets         identity, certificate, tokens: the Secrets
 world_config          ConfigMap: world.yaml, keys.json
 world_claim           PersistentVolumeClaim
+world_witness         ConfigMap: what was witnessed of the history
 world_services        the Service for clients and the headless one
 world_network_policy  who reaches the pods, whom they reach
 world_stateful_set    StatefulSet

@@ -15,7 +15,7 @@ from demarkus_operator.plan.owner import Owner
 CONFIG_FILE = "world.yaml"
 KEY_SET_FILE = "keys.json"
 
-_TAKEN_OVER_LIVE = ("reads", "limits", "log", "policy", "seed")
+_TAKEN_OVER_LIVE = ("reads", "limits", "log", "policy", "seed", "expect")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,13 @@ class Identity:
     incarnation: str
 
 
-def settings(owner: Owner, spec: WorldSpec, identity: Identity) -> dict[str, Any]:
-    """The content of world.yaml. A World without a Universe has no key set, and so takes no grants."""
+def settings(
+    owner: Owner, spec: WorldSpec, identity: Identity, *, expect: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The content of world.yaml. A World without a Universe has no key set, and so takes no grants.
+
+    `expect` is the store that has to be there; None where one may be made.
+    """
     document: dict[str, Any] = {
         "name": owner.name,
         "identity": {
@@ -50,6 +55,8 @@ def settings(owner: Owner, spec: WorldSpec, identity: Identity) -> dict[str, Any
     document["tokens"] = [f"{pods.TOKENS}/{TOKENS_FILE}"]
     if spec.universe_ref is not None:
         document["keySet"] = f"{pods.CONFIG}/{KEY_SET_FILE}"
+    if expect is not None:
+        document["expect"] = expect
     document["log"] = {"level": "info"}
     return document
 
