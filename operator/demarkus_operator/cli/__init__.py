@@ -1,11 +1,16 @@
 """The command `demarkus`: one module a command, and what they share.
 
-main      the group; exit statuses
-options   the state folder, failures, commands as people can copy them
-up        run manifests on this machine
-progress  what `up` prints
-down      end what runs
-status    what runs
-token     a World's capability token, for `mark`
-crds      the CustomResourceDefinitions from the models
+main            the group; exit statuses; `kubectl demarkus`
+options         the state folder, failures, tables, commands as people can copy them
+files           the option for manifests
+cluster         the options of a cluster, and what its operator is like
+up              run manifests on this machine
+progress        what `up` prints
+down            end what runs
+status          what runs on this machine
+cluster_status  what runs in a cluster
+token           a World's capability token, for `mark`
+render          every object that a cluster would get
+plan            what a cluster's operator would write
+crds            the CustomResourceDefinitions from the models
 """

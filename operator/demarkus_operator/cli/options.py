@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -66,3 +67,10 @@ def with_state(command: str, folder: StateFolder) -> str:
     """One of our commands with `--state`, if it needs to be said."""
     default = folder == StateFolder.at(DEFAULT)
     return f"{runnable('demarkus')} {command}" + ("" if default else f" --state {shlex.quote(shown(folder.root))}")
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    """A table as lines."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

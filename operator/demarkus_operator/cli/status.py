@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import click
 
-from demarkus_operator.cli.options import Failure, Mistake, NothingRuns, shown, state_option
+from demarkus_operator.cli import cluster_status
+from demarkus_operator.cli.cluster import Place, asked_for_cluster, cluster_options
+from demarkus_operator.cli.options import Failure, Mistake, NothingRuns, aligned, shown, state_option
 from demarkus_operator.local.report import Report
 from demarkus_operator.local.state import StateFolder
 
 
 @click.command()
 @state_option
+@click.option("--cluster", is_flag=True, default=asked_for_cluster, help="Ask a cluster instead of this machine.")
+@cluster_options
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--url", "of", metavar="KIND/NAME", help="Print only where this is: world/NAME or universe/NAME.")
 @click.pass_context
-def status(context: click.Context, folder: StateFolder, as_json: bool, of: str | None) -> None:
+def status(
+    context: click.Context, folder: StateFolder, cluster: bool, place: Place, as_json: bool, of: str | None
+) -> None:
     """Show Worlds, Universe and processes. Exit status: 0 all ready, 1 not all, 3 nothing runs."""
+    if cluster:
+        if not cluster_status.show(place, as_json=as_json, of=of):
+            context.exit(Failure.exit_code)
+        return
     report = _report(folder)
     if report is None:
         if as_json:
@@ -56,7 +66,7 @@ def _url(report: Report, of: str) -> str:
 
 
 def _tables(report: Report) -> Iterable[str]:
-    yield from _aligned(
+    yield from aligned(
         [("KIND", "NAMESPACE", "NAME", "READY", "REASON", "URL")]
         + [
             (subject.kind, subject.namespace, subject.name, str(subject.ready), subject.reason, subject.url or "-")
@@ -65,7 +75,7 @@ def _tables(report: Report) -> Iterable[str]:
     )
     yield from (f"{subject.title}: {subject.message}" for subject in report.subjects if subject.message)
     yield ""
-    yield from _aligned(
+    yield from aligned(
         [("PROCESS", "PHASE", "PID", "RESTARTS", "LOG")]
         + [
             (process.name, process.phase, str(process.pid or "-"), str(process.restarts), process.log)
@@ -75,9 +85,3 @@ def _tables(report: Report) -> Iterable[str]:
     yield from (
         f"{process.name} ended last with: {process.last_words}" for process in report.processes if process.last_words
     )
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from demarkus_base import logs
+from demarkus_operator.cli.files import filename_option
 from demarkus_operator.cli.options import Failure, Mistake, shown, state_option, with_state
 from demarkus_operator.cli.progress import Progress, summary
 from demarkus_operator.local import declared
@@ -28,15 +29,7 @@ from demarkus_operator.local.store import StateDamaged
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A manifest, or a folder of manifests. May be given several times.",
-)
+@filename_option
 @state_option
 @click.option("--as", "person", metavar="EMAIL", help="Whom the bearer names. Default: the first e-mail among writers.")
 @click.option("--detach", is_flag=True, help="Return when everything is ready; `demarkus down` ends it.")

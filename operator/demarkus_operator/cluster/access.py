@@ -11,7 +11,12 @@ from typing import Any
 
 import kopf
 from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_incluster_config,
+    load_kube_config,
+)
 from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME
 
 
@@ -24,18 +29,30 @@ def in_cluster() -> bool:
     return SERVICE_HOST_ENV_NAME in os.environ
 
 
-async def configuration() -> Configuration:
-    """For our client. Raises `NoAccess`."""
+async def configuration(*, kubeconfig: str | None = None, context: str | None = None) -> Configuration:
+    """For our client; a named kubeconfig or context counts before everything else. Raises `NoAccess`."""
     found = Configuration()
+    named = kubeconfig is not None or context is not None
     try:
-        if in_cluster():
+        if in_cluster() and not named:
             load_incluster_config(client_configuration=found)  # reads the token anew every minute
         else:
-            await load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=found, persist_config=False)
+            file = kubeconfig or os.environ.get("KUBECONFIG")
+            await load_kube_config(file, context=context, client_configuration=found, persist_config=False)
     except (ConfigException, OSError) as error:
-        looked_at = "the pod's ServiceAccount" if in_cluster() else "KUBECONFIG or ~/.kube/config"
+        looked_at = "the pod's ServiceAccount" if in_cluster() and not named else "KUBECONFIG or ~/.kube/config"
         raise NoAccess(f"no access to a cluster by {looked_at}: {error}") from error
     return found
+
+
+def home_namespace(*, kubeconfig: str | None = None, context: str | None = None) -> str:
+    """The namespace that a kubeconfig's context names, as kubectl takes it; `default` if it names none. Blocks."""
+    try:
+        contexts, active = list_kube_config_contexts(kubeconfig or os.environ.get("KUBECONFIG"))
+    except (ConfigException, OSError):
+        return "default"
+    chosen = next((one for one in contexts if one["name"] == context), active) if context else active
+    return str(chosen["context"].get("namespace") or "default")
 
 
 def for_kopf(settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo | None:

@@ -25,14 +25,21 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _KINDS = ", ".join(kind.kind for kind in (WORLD, UNIVERSE, NAMESPACE))
 
 
-def judged(documents: Sequence[Document], *, before: Mapping[Ref, Manifest]) -> list[dict[str, Any]]:
-    """The declared objects, ready to be applied. `before` has the Worlds and Universes that are there.
+def judged(
+    documents: Sequence[Document],
+    *,
+    before: Mapping[Ref, Manifest],
+    namespace: str = DEFAULT_NAMESPACE,
+    one_universe: bool = True,
+) -> list[dict[str, Any]]:
+    """The declared objects, ready to be applied. `before` has the Worlds and Universes that are there, `namespace` is
+    for manifests that name none; a state folder has `one_universe`.
 
     Raises ManifestError with file, line and field of everything that the API server would refuse.
     """
-    check(documents, _judge(before))
-    objects = [_completed(document.content) for document in documents]
-    _refuse_doubles(documents, objects)
+    check(documents, _judge(before, namespace))
+    objects = [_completed(document.content, namespace) for document in documents]
+    _refuse_doubles(documents, objects, one_universe=one_universe)
     return objects
 
 
@@ -58,7 +65,7 @@ async def subjects(port: Port) -> dict[Ref, Manifest]:
     return {Ref.of(manifest): manifest for manifest in itertools.chain(*found)}
 
 
-def _judge(before: Mapping[Ref, Manifest]) -> Judge:
+def _judge(before: Mapping[Ref, Manifest], namespace: str) -> Judge:
     def judge(content: dict[str, Any]) -> Iterable[Problem]:
         kind = content.get("kind")
         if kind == NAMESPACE.kind and content.get("apiVersion") == NAMESPACE.api_version:
@@ -69,7 +76,7 @@ def _judge(before: Mapping[Ref, Manifest]) -> Judge:
         return (
             problems(content)
             or tuple(_metadata_problems(content["metadata"]))
-            or problems(content, before.get(Ref.of(_completed(content))))
+            or problems(content, before.get(Ref.of(_completed(content, namespace))))
         )
 
     return judge
@@ -95,13 +102,13 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(text, str) for pair in value.items() for text in pair)
 
 
-def _completed(content: Mapping[str, Any]) -> dict[str, Any]:
+def _completed(content: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     """The object as the API server takes it over: in a namespace, without what only a server may say."""
     given = content["metadata"]
     if content["kind"] == NAMESPACE.kind:
         return _namespace(given["name"], given.get("labels") or {})
     metadata = {key: given[key] for key in ("name", "labels", "annotations") if given.get(key)}
-    metadata["namespace"] = given.get("namespace") or DEFAULT_NAMESPACE
+    metadata["namespace"] = given.get("namespace") or namespace
     return {"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": metadata, "spec": content["spec"]}
 
 
@@ -113,7 +120,7 @@ def _namespace(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _refuse_doubles(documents: Sequence[Document], objects: Sequence[Manifest]) -> None:
+def _refuse_doubles(documents: Sequence[Document], objects: Sequence[Manifest], *, one_universe: bool) -> None:
     """One declaration an object, and one Universe a state folder: it has one bearer, and one person is meant by it."""
     found: list[Located] = []
     places: dict[Ref, str] = {}
@@ -123,7 +130,7 @@ def _refuse_doubles(documents: Sequence[Document], objects: Sequence[Manifest]) 
         if ref in places:
             problem = Problem(("metadata", "name"), f"{ref} is declared in {places[ref]} too")
             found.append(document.located(problem))
-        elif other := next(others, None):
+        elif one_universe and (other := next(others, None)):
             message = f"a second Universe, besides the one in {other}; give it files and a --state of its own"
             found.append(document.located(Problem(("kind",), message)))
         places.setdefault(ref, f"{document.file}:{document.line(('kind',))}")
