@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from demarkus_base.blobs.port import Blobs
-from demarkus_base.tlog.tree import Edge
+from demarkus_base.tlog.notes import claimed
+from demarkus_base.tlog.tree import HASH_BYTES, Edge
 from demarkus_world.engine import keys, retry
 from demarkus_world.engine.entries import Entry, Op
 from demarkus_world.engine.lineage import Lineage, Misplaced
@@ -40,7 +41,10 @@ class Mark:
 
 
 class Replay:
-    """Reads a log into `ledger`. `marks` are the sizes of which `at` is to know more."""
+    """Reads a log into `ledger`. `marks` are the sizes of which `at` is to know more.
+
+    With `restored` the notes in restore entries are compared with what is before them; that takes 32 bytes an entry.
+    """
 
     def __init__(
         self,
@@ -50,6 +54,7 @@ class Replay:
         history: str,
         pause: retry.Pause,
         marks: Iterable[int] = (),
+        restored: bool = False,
         told: Callable[[int], None] = lambda entries: None,
     ) -> None:
         self.ledger = Ledger()
@@ -71,6 +76,7 @@ class Replay:
         self._tip = _Tip()
         self._edge: Edge | None = Edge()
         self._blamed: set[str] = set()
+        self._leaves: bytearray | None = bytearray() if restored else None
         if 0 in self._marks:
             self._remember(0)
 
@@ -216,7 +222,10 @@ class Replay:
                     self._findings.add(_impossible(piece.kept_in, entry, fault))
                 self.ledger.force(entry)
             if self._edge is not None:
-                self._edge, _ = self._edge.grown(leaf(entry))
+                hashed = leaf(entry)
+                self._edge, _ = self._edge.grown(hashed)
+                if self._leaves is not None:
+                    self._leaves += hashed
             if entry.seq in self._marks and entry.seq < slot.last:
                 self._remember(entry.seq)
         self.slots += 1
@@ -232,11 +241,26 @@ class Replay:
             self.lineage.take(entry, self._edge.root if self._edge else None)
             if len(slot.entries) > 1:
                 raise Misplaced("op", "says that the world was restored, among entries that came of something else")
+            self._check_witness(entry)
         except Misplaced as fault:
             self._findings.add(_impossible(piece.kept_in, entry, fault))
         else:
             if piece.kept_in not in self._blamed:
                 self.ended = piece
+
+    def _check_witness(self, entry: Entry) -> None:
+        """Whether the note in a restore entry vouches for what is before it. Raises Misplaced."""
+        if entry.note is None or self._leaves is None or self._edge is None:
+            return
+        note = claimed(entry.note)
+        end = self.lineage.end(note.origin.partition("/")[2])
+        if end is None or note.size > end.size:
+            return  # about what was lost
+        edge = Edge()
+        for start in range(0, note.size * HASH_BYTES, HASH_BYTES):
+            edge, _ = edge.grown(bytes(self._leaves[start : start + HASH_BYTES]))
+        if edge.root != note.root:
+            raise Misplaced("note", f"has a witnessed note of which the first {note.size} entries are not those here")
 
     def _remember(self, size: int, slot_hash: str | None = None) -> None:
         self.at[size] = Mark(self._edge.root if self._edge else None, self._edge, slot_hash)

@@ -125,6 +125,7 @@ class _Verification:
             history=history,
             pause=self._pause,
             marks=[note.size for _, note in witnessed] + [snapshot.sequence for snapshot in signed],
+            restored=found is not None and found.parent is not None,
             told=lambda entries: self._told("entries", entries),
         )
         contents = Contents(self._blobs, replay.ledger, pause=self._pause)
