@@ -11,11 +11,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
 from demarkus_base.tlog import notes
-from demarkus_base.tlog.notes import Note, NoteError
+from demarkus_base.tlog.notes import Note, NoteError, claimed
 from demarkus_base.tlog.tree import Edge
 from demarkus_world.engine.model import Identity
 
-__all__ = ["KeyFault", "Note", "NoteError", "WorldKey", "opened", "origin", "public_key"]
+__all__ = ["KeyFault", "Note", "NoteError", "WorldKey", "claimed", "opened", "origin", "public_key"]
 
 
 class KeyFault(ValueError):

@@ -63,8 +63,6 @@ class Replay:
         """Documents of which an entry was impossible: what follows of them means little."""
         self.at: dict[int, Mark] = {}
         self.lineage = Lineage(history)
-        self.ended: Piece | None = None
-        """The slot of the newest restore entry, unless something is wrong with it."""
         self._pieces = Pieces(
             blobs, history=history, pause=pause, stray=self._blame_stray, unreadable=self._blame_bundle
         )
@@ -76,6 +74,7 @@ class Replay:
         self._tip = _Tip()
         self._edge: Edge | None = Edge()
         self._blamed: set[str] = set()
+        self._ended: Piece | None = None
         self._leaves: bytearray | None = bytearray() if restored else None
         if 0 in self._marks:
             self._remember(0)
@@ -89,6 +88,11 @@ class Replay:
     def edge(self) -> Edge | None:
         """The right edge of the tree over all entries; None when some are missing."""
         return self._edge
+
+    @property
+    def ended(self) -> Piece | None:
+        """The slot of the newest restore entry, unless something was found about it."""
+        return None if self._ended is None or self._ended.kept_in in self._blamed else self._ended
 
     async def run(self) -> None:
         """Read everything that is there now; again for what came meanwhile. Raises Unavailable, BlobError."""
@@ -236,7 +240,7 @@ class Replay:
             self._remember(slot.last, piece.hash)
 
     def _take_restore(self, entry: Entry, piece: Piece, slot: Slot) -> None:
-        self.ended = None
+        self._ended = None
         try:
             self.lineage.take(entry, self._edge.root if self._edge else None)
             if len(slot.entries) > 1:
@@ -245,8 +249,7 @@ class Replay:
         except Misplaced as fault:
             self._findings.add(_impossible(piece.kept_in, entry, fault))
         else:
-            if piece.kept_in not in self._blamed:
-                self.ended = piece
+            self._ended = piece
 
     def _check_witness(self, entry: Entry) -> None:
         """Whether the note in a restore entry vouches for what is before it. Raises Misplaced."""

@@ -135,7 +135,7 @@ class _Verification:
             sweeps = [key async for key in self._blobs.list(keys.SWEEPS)]
             plan = await self._plan()
             await replay.run()
-            for finding in judged(found, plan, replay) if found is not None else ():
+            for finding in judged(found, plan, replay, key=self._expected.key) if found is not None else ():
                 self._findings.add(finding)
             unchecked = sorted(replay.doubtful)
             self._check_sweeps(sweeps, replay)
