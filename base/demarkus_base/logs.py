@@ -10,9 +10,13 @@ import logging
 import sys
 import traceback
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, TextIO
 
 Format = Literal["json", "text"]
+
+# Made once: an encoder with options of its own costs as much as what it writes.
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 def configure(level: str = "info", *, format: Format = "json", stream: TextIO | None = None) -> None:
@@ -24,6 +28,9 @@ def configure(level: str = "info", *, format: Format = "json", stream: TextIO | 
         raise ValueError(f"log level {level!r}: one of debug, info, warning, error")
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
+    # No line says from where in the code, which thread or which process it comes: to find out costs more than the line.
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -42,7 +49,7 @@ class JsonFormatter(logging.Formatter):
         line.update(getattr(record, "fields", {}))
         if record.exc_info and record.exc_info[0] is not None:
             line["trace"] = "".join(traceback.format_exception(*record.exc_info))
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return _encode(line)
 
 
 class TextFormatter(logging.Formatter):
@@ -57,4 +64,10 @@ class TextFormatter(logging.Formatter):
 
 
 def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    second, milliseconds = divmod(int(record.created * 1000), 1000)
+    return f"{_second(second)}.{milliseconds:03}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(second: int) -> str:
+    return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"

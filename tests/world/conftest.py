@@ -18,8 +18,11 @@ from demarkus_world.engine.engine import Engine, Identity
 from demarkus_world.engine.engine import Rules as EngineRules
 from demarkus_world.policy import Policy
 from demarkus_world.settings import ReadMode
-from demarkus_world.verbs.table import answer
+from demarkus_world.verbs.answers import Answers
+from demarkus_world.verbs.call import Call
+from demarkus_world.verbs.table import answer, answer_at_once
 from mark_protocol.grants import Allow, Grant, KeySet, key_id, public_jwks, sign_grant
+from mark_protocol.paths import clean
 from mark_protocol.request import Request, Verb
 from mark_protocol.response import Response
 from mark_protocol.tokens import CapabilityToken, TokenSet, hash_token
@@ -43,20 +46,26 @@ class AskedWorld:
     clock: list[int]
     fault: str = ""
     timeout: float = field(default=5.0)
+    answers: Answers = field(default_factory=Answers)
 
     async def ask(self, verb: str, path: str, body: bytes = b"", *, auth: str = "admin", **metadata: str) -> Response:
         """One request; metadata keys may have underscores for hyphens."""
         self.clock[0] += 1000
         keys = {name.replace("_", "-"): value for name, value in metadata.items()}
         presented = self.rules.identify(auth, now=self.clock[0] / 1000)
-        answered = await answer(
-            Request(Verb(verb), path, keys, body),
+        call = Call(
+            request=Request(Verb(verb), path, keys, body),
+            path=clean(path),
             rules=self.rules,
             credential=presented.credential,
             engine=self.engine,
             timeout=self.timeout,
             compatible=self.compatible,
         )
+        at_once = [answer_at_once(call, self.answers) for _ in range(2)]
+        answered = await answer(call)
+        for early in at_once:
+            assert early is None or early.response == answered.response, "what is answered at once is the same"
         self.fault = answered.fault
         return answered.response
 

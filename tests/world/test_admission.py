@@ -1,6 +1,8 @@
 """Rates and slots: who waits, who is refused."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -70,14 +72,25 @@ def test_the_caller_is_the_credential_and_else_the_address() -> None:
     assert caller_of(None, "fe80::1%eth0") == caller_of(None, "fe80::2")
 
 
+@asynccontextmanager
+async def admitted(gate: Admission, caller: str, *, patience: float) -> AsyncIterator[None]:
+    """What a request goes through that can't be answered at once."""
+    wait = gate.enter(caller, patience=patience)
+    try:
+        async with gate.slot(wait, patience=patience):
+            yield
+    finally:
+        gate.leave()
+
+
 async def test_a_full_house_refuses_and_lets_in_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "UNDER_WAY", 2)
     gate = Admission(RateLimiter(per_second=0, burst=1))
-    async with gate.admit("a", patience=1), gate.admit("b", patience=1):
+    async with admitted(gate, "a", patience=1), admitted(gate, "b", patience=1):
         with pytest.raises(Refusal, match="requests under way"):
-            async with gate.admit("c", patience=1):
+            async with admitted(gate, "c", patience=1):
                 pass
-    async with gate.admit("c", patience=1):
+    async with admitted(gate, "c", patience=1):
         assert gate.under_way == 1
     assert gate.under_way == 0
 
@@ -85,11 +98,11 @@ async def test_a_full_house_refuses_and_lets_in_again(monkeypatch: pytest.Monkey
 async def test_a_request_waits_for_a_slot_no_longer_than_its_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "WORKING", 1)
     gate = Admission(RateLimiter(per_second=0, burst=1))
-    async with gate.admit("a", patience=1):
+    async with admitted(gate, "a", patience=1):
         with pytest.raises(Refusal, match="worked on at once"):
-            async with gate.admit("b", patience=0.01):
+            async with admitted(gate, "b", patience=0.01):
                 pass
-    async with gate.admit("b", patience=0.01):
+    async with admitted(gate, "b", patience=0.01):
         pass
 
 
@@ -99,7 +112,7 @@ async def test_who_waits_for_its_rate_keeps_no_slot_from_others(monkeypatch: pyt
     order: list[str] = []
 
     async def ask(caller: str) -> None:
-        async with gate.admit(caller, patience=60):
+        async with admitted(gate, caller, patience=60):
             order.append(caller)
 
     await ask("greedy")

@@ -171,17 +171,42 @@ class TestRates:
         assert all(b"status: ok" in answer for answer in desk.answers.sent.values())
 
 
+@pytest.mark.parametrize("where", ["parse_request", "answer_at_once", "answer"])
 async def test_a_bug_costs_one_answer_and_leaves_a_trace(
-    a_desk: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    a_desk: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     desk = await a_desk()
-    monkeypatch.setattr("demarkus_world.service.answer", lambda *_, **__: 1 / 0)
-    assert await desk.ask(b"FETCH /a.md\n") == b"---\nstatus: server-error\n---\n\n# Server error\n\ninternal error\n"
+    monkeypatch.setattr(f"demarkus_world.service.{where}", lambda *_, **__: 1 / 0)
+    assert await desk.ask(b"FETCH /\n") == b"---\nstatus: server-error\n---\n\n# Server error\n\ninternal error\n"
     [record] = desk.caplog.records
     assert record.levelname == "ERROR"
     assert record.exc_info is not None
     monkeypatch.undo()
     assert b"status: not-found" in await desk.ask(b"FETCH /a.md\n")
+
+
+async def test_what_is_in_memory_is_answered_in_the_batch_it_came_in(a_desk: Callable[..., Any]) -> None:
+    desk = await a_desk(tokens=(("admin", "/**", ("publish", "read")),))
+    await desk.ask(a_publish("/a.md", auth="admin"))
+    fetch = encode_request(Request(Verb.FETCH, "/a.md", {"auth": "admin"}))
+    asked = {
+        50: (fetch, b"status: ok"),
+        51: (b"FETCH /a.md\n", b"status: unauthorized"),
+        52: (fetch, b"status: ok"),
+        53: (b"BREW /a.md\n", b"status: bad-request"),
+    }
+    for stream, (data, _) in asked.items():
+        desk.service.request(1, stream, data)
+    assert {stream: expected in desk.answers.sent[stream] for stream, (_, expected) in asked.items()} == dict.fromkeys(
+        asked, True
+    )
+    assert desk.answers.sent[50] == desk.answers.sent[52]
+    await desk.ask(a_publish("/a.md", b"y", auth="admin"))
+    desk.service.request(1, 54, fetch)
+    assert desk.answers.sent[54].endswith(b"---\ny")
+    await desk.ask(encode_request(Request(Verb.ARCHIVE, "/a.md", {"auth": "admin"})))
+    desk.service.request(1, 55, fetch)
+    assert b"status: archived" in desk.answers.sent[55]
 
 
 async def test_an_answer_to_a_peer_that_is_gone_is_still_logged(a_desk: Callable[..., Any]) -> None:

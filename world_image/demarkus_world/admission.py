@@ -69,7 +69,10 @@ class RateLimiter:
 
 
 class Admission:
-    """The gate that every whole request passes. One event loop; times come from its clock."""
+    """The gate that every whole request passes. One event loop; times come from its clock.
+
+    A request enters, gets a slot to be worked on unless it can be answered at once, and leaves.
+    """
 
     def __init__(self, limiter: RateLimiter) -> None:
         self._limiter = limiter
@@ -81,32 +84,40 @@ class Admission:
         """Requests that wait or are worked on."""
         return self._under_way
 
-    @asynccontextmanager
-    async def admit(self, caller: str, *, patience: float) -> AsyncIterator[None]:
-        """Waits for the caller's turn and a free slot, `patience` seconds at most. Raises Refusal.
+    def enter(self, caller: str, *, patience: float) -> float:
+        """Takes the caller's turn and returns the seconds until it comes. Whoever enters has to leave.
 
-        The turn comes before the slot: who is over its rate must not keep a slot from others while it waits.
+        Raises Refusal, and then nobody has entered.
         """
         if self._under_way >= UNDER_WAY:
             raise Refusal("requests under way")
+        wait = self._limiter.reserve(caller, now=asyncio.get_running_loop().time(), patience=patience)
         self._under_way += 1
+        return wait
+
+    def leave(self) -> None:
+        """Says that a request that entered is answered."""
+        self._under_way -= 1
+
+    @asynccontextmanager
+    async def slot(self, wait: float, *, patience: float) -> AsyncIterator[None]:
+        """Waits for the turn that comes in `wait` seconds, then for a free slot, `patience` seconds at most in all.
+
+        The turn comes before the slot: who is over its rate must not keep a slot from others while it waits. Raises
+        Refusal.
+        """
+        deadline = asyncio.get_running_loop().time() + patience
+        if wait > 0:
+            await asyncio.sleep(wait)
         try:
-            loop = asyncio.get_running_loop()
-            deadline = loop.time() + patience
-            wait = self._limiter.reserve(caller, now=loop.time(), patience=patience)
-            if wait > 0:
-                await asyncio.sleep(wait)
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._slots.acquire()
-            except TimeoutError:
-                raise Refusal("requests worked on at once") from None
-            try:
-                yield
-            finally:
-                self._slots.release()
+            async with asyncio.timeout_at(deadline):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise Refusal("requests worked on at once") from None
+        try:
+            yield
         finally:
-            self._under_way -= 1
+            self._slots.release()
 
 
 def caller_of(credential: Credential | None, host: str) -> str:

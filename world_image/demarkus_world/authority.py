@@ -134,6 +134,16 @@ class Rules:
         tokens = () if self.tokens is None else self.tokens.tokens
         return frozenset(p for token in tokens if Operation.READ in token.operations for p in token.paths)
 
+    @cached_property
+    def _holders(self) -> dict[str, Credential]:
+        """What each token permits, by its hash: two files may have tokens of one label."""
+        return {
+            token.hash: Credential(
+                kind="token", label=token.label, allow=(Allow(operations=token.operations, paths=token.paths),)
+            )
+            for token in (() if self.tokens is None else self.tokens.tokens)
+        }
+
     def identify(self, auth: str, *, now: float) -> Presented:
         """The credential in a request's `auth`; unknown, expired and forged ones are no credential."""
         if not auth:
@@ -145,8 +155,7 @@ class Rules:
             return Presented(None, "unknown token")
         if token.expired(datetime.fromtimestamp(now, UTC)):
             return Presented(None, f"token {token.label} has expired")
-        entry = Allow(operations=token.operations, paths=token.paths)
-        return Presented(Credential(kind="token", label=token.label, allow=(entry,)))
+        return Presented(self._holders[token.hash])
 
     def read(self, credential: Credential | None, path: str) -> Denial | None:
         """Whether a path may be read: None, or why not. Directories may carry a trailing slash."""

@@ -27,6 +27,7 @@ class Metrics:
             buckets=SECONDS,
             registry=self.registry,
         )
+        self._of_requests: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self.under_way = Gauge(
             "demarkus_world_requests_under_way", "Requests that wait or are worked on.", registry=self.registry
         )
@@ -85,6 +86,16 @@ class Metrics:
             ["result"],
             registry=self.registry,
         )
+
+    def answered(self, verb: str, status: str, seconds: float) -> None:
+        """Count an answer to a request."""
+        # Finding an instrument by its labels costs as much as all the rest; verbs and statuses are few.
+        found = self._of_requests.get((verb, status))
+        if found is None:
+            found = self._of_requests[verb, status] = (self.requests.labels(verb, status), self.seconds.labels(verb))
+        count, took = found
+        count.inc()
+        took.observe(seconds)
 
     def store_call(self, call: str, outcome: str, seconds: float) -> None:
         """Count a call to the bucket."""

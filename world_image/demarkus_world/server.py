@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import logging
 import secrets
 import time
@@ -123,6 +124,9 @@ class World:
             if settings.store.directory is not None:
                 await _listen_to_commands(settings.store.directory, Housekeeping(engine, sweeper), store, stack)
             self._obstacle = None
+            # What is there now stays: nobody need look again and again whether it is garbage, while handshakes wait.
+            gc.collect()
+            gc.freeze()
             logger.info("serving", extra={"fields": self._facts()})
             try:
                 await self._until(stop, engine, listener, store, sweeper, service)

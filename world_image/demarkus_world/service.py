@@ -1,7 +1,8 @@
 """The requests of a world, between transport and verbs: each is admitted, answered once and logged with one line.
 
-This is the transport's handler. It owns one task for each request under way; `finish` awaits them. The rule set is
-taken when a request arrives and stays the same until it is answered.
+This is the transport's handler. What can be answered at once (small reads of what is in memory) is, in the very batch
+in which it came; for every other request it owns a task, and `finish` awaits them. The rule set is taken when a request
+arrives and stays the same until it is answered.
 """
 
 from __future__ import annotations
@@ -13,36 +14,43 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from demarkus_world.admission import Admission, Refusal, caller_of
-from demarkus_world.authority import Presented, Rules
+from demarkus_world.authority import Rules
 from demarkus_world.engine.engine import Engine
 from demarkus_world.metrics import Metrics
-from demarkus_world.verbs.table import answer
+from demarkus_world.verbs.answers import Answers
+from demarkus_world.verbs.call import Call
+from demarkus_world.verbs.table import Answer, answer, answer_at_once
 from demarkus_world.watches import Watches
 from mark_protocol.metadata import AUTH
-from mark_protocol.request import Request, RequestError, Verb, parse_request
+from mark_protocol.paths import clean
+from mark_protocol.request import RequestError, Verb, parse_request
 from mark_protocol.response import Response, encode_head
 from mark_protocol.status import COULD_NOT_READ_REQUEST, INTERNAL_ERROR, Status
 from mark_protocol.transport.port import Address, FailureReason, Limits, Listener
 
 logger = logging.getLogger(__name__)
 
-RATE_LIMITED = Response(Status.RATE_LIMITED)
+RATE_LIMITED = Answer(Response(Status.RATE_LIMITED))
+INTERNAL = Answer(Response.error(Status.SERVER_ERROR, INTERNAL_ERROR))
 
 MAX_WATCHES = 1024
 """Watches that a world has open at once (Mark protocol 1.2)."""
 
 
-@dataclass(slots=True)
-class _Line:
-    """What the log says about one request. Never a credential, only the label of a valid one."""
+@dataclass(slots=True, kw_only=True)
+class _Exchange:
+    """One request, from its arrival to its answer, and what the log says about it: never a credential.
 
-    verb: str = ""
-    path: str = ""
-    credential: str = ""
+    `call` is None for what is no request, and then `answer` is there from the start. `problem` says why a credential
+    was none, or which bound was met.
+    """
+
+    conn: int
+    stream: int
+    started: float
+    call: Call | None = None
+    answer: Answer | None = None
     problem: str = ""
-    """Why a credential was none, or which bound was met."""
-    fault: str = ""
-    """What went wrong on our side."""
 
 
 class Service:
@@ -82,6 +90,7 @@ class Service:
             metrics=metrics,
             now=clock,
         )
+        self._answers = Answers()
         self._hosts: dict[int, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: Listener | None = None
@@ -105,17 +114,30 @@ class Service:
 
     def request(self, conn: int, stream: int, data: bytes) -> None:
         """See `Handler.request`."""
-        # The host is looked up now: the connection may have ended before the task gets its turn.
-        serving = self._serve(conn, stream, data, self._rules(), self._hosts[conn])
-        task = asyncio.get_running_loop().create_task(serving)
+        exchange = _Exchange(conn=conn, stream=stream, started=time.monotonic())
+        try:
+            caller = self._understand(exchange, data)
+            wait = self._admission.enter(caller, patience=self._request_timeout())
+        except Refusal as refusal:
+            exchange.problem = str(refusal)
+            self._end(exchange, RATE_LIMITED)
+            return
+        except Exception as bug:
+            self._end(exchange, INTERNAL, bug=bug)
+            return
+        if wait == 0 and self._answer_at_once(exchange):
+            self._admission.leave()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(exchange, wait))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def failed(self, conn: int, stream: int, reason: FailureReason) -> None:
         """See `Handler.failed`."""
-        response = Response.error(Status.SERVER_ERROR, COULD_NOT_READ_REQUEST)
-        self._send(conn, stream, encode_head(response), response.body)
-        self._tell(response, _Line(problem=f"request is not whole: {reason}"), seconds=0.0)
+        exchange = _Exchange(
+            conn=conn, stream=stream, started=time.monotonic(), problem=f"request is not whole: {reason}"
+        )
+        self._end(exchange, Answer(Response.error(Status.SERVER_ERROR, COULD_NOT_READ_REQUEST)))
 
     def stopped(self, conn: int, stream: int) -> None:
         """See `Handler.stopped`. Nothing but a watch outlives its answer."""
@@ -132,77 +154,104 @@ class Service:
 
     # One request
 
-    async def _serve(self, conn: int, stream: int, data: bytes, rules: Rules, host: str) -> None:
-        started = time.monotonic()
-        line = _Line()
-        bug: Exception | None = None
-        try:
-            response, request = await self._respond(data, rules, host, line)
-            head = encode_head(response)
-            if request is not None and request.verb is Verb.WATCH and response.status == Status.OK:
-                refusal = self.watches.open(conn, stream, request, response)
-                if refusal is None:
-                    self._tell(response, line, seconds=time.monotonic() - started)
-                    return
-                response, head = refusal, encode_head(refusal)
-        except Exception as error:
-            # The caller gets its answer, the log the trace, and the next request its turn.
-            bug = error
-            response = Response.error(Status.SERVER_ERROR, INTERNAL_ERROR)
-            head = encode_head(response)
-        self._send(conn, stream, head, response.body)
-        self._tell(response, line, seconds=time.monotonic() - started, bug=bug)
-
-    async def _respond(self, data: bytes, rules: Rules, host: str, line: _Line) -> tuple[Response, Request | None]:
-        request: Request | None = None
-        presented = Presented(None)
-        response = RATE_LIMITED
+    def _understand(self, exchange: _Exchange, data: bytes) -> str:
+        """Parse a request and look at its credential; the caller under whose name it counts."""
+        rules, host = self._rules(), self._hosts[exchange.conn]
         try:
             request = parse_request(data)
-            line.verb, line.path = request.verb, request.path
-            presented = rules.identify(request.metadata.get(AUTH, ""), now=self._clock())
-            line.problem = presented.problem
         except RequestError as error:
-            response = Response.error(error.status, error.message)
-        credential = presented.credential
-        if credential is not None:
-            line.credential = f"{credential.kind}:{credential.label}"
-        patience = self._request_timeout()
-        try:
-            async with self._admission.admit(caller_of(credential, host), patience=patience):
-                if request is None:
-                    return response, None
-                answered = await answer(
-                    request,
-                    rules=rules,
-                    credential=credential,
-                    engine=self._engine,
-                    timeout=patience,
-                    compatible=self._compatible,
-                    ignore_retention=self._ignore_retention(),
-                )
-        except Refusal as refusal:
-            line.problem = str(refusal)
-            return RATE_LIMITED, request
-        line.fault = answered.fault
-        return answered.response, request
+            exchange.answer = Answer(Response.error(error.status, error.message))
+            return caller_of(None, host)
+        presented = rules.identify(request.metadata.get(AUTH, ""), now=self._clock())
+        exchange.problem = presented.problem
+        exchange.call = Call(
+            request=request,
+            path=clean(request.path),
+            rules=rules,
+            credential=presented.credential,
+            engine=self._engine,
+            timeout=self._request_timeout(),
+            compatible=self._compatible,
+            ignore_retention=self._ignore_retention(),
+        )
+        return caller_of(presented.credential, host)
 
-    def _send(self, conn: int, stream: int, head: bytes, body: bytes) -> None:
+    def _answer_at_once(self, exchange: _Exchange) -> bool:
+        """Answer what takes neither a wait nor much work; whether that was so."""
+        found, bug = exchange.answer, None
+        if exchange.call is not None:
+            try:
+                found = answer_at_once(exchange.call, self._answers)
+            except Exception as error:
+                found, bug = INTERNAL, error
+        if found is None:
+            return False
+        self._end(exchange, found, bug=bug)
+        return True
+
+    async def _serve(self, exchange: _Exchange, wait: float) -> None:
+        bug: Exception | None = None
+        try:
+            answered = await self._answered(exchange, wait)
+        except Refusal as refusal:
+            exchange.problem = str(refusal)
+            answered = RATE_LIMITED
+        except Exception as error:
+            # The caller gets its answer, the log the trace, and the next request its turn.
+            answered, bug = INTERNAL, error
+        finally:
+            self._admission.leave()
+        self._end(exchange, answered, bug=bug)
+        # What is answered inside a call of the listener leaves with all the rest of its batch; this comes later.
         assert self._listener is not None, "answer_through comes first"
-        self._listener.send(conn, stream, head, body)
         self._listener.flush()
 
-    def _tell(self, response: Response, line: _Line, *, seconds: float, bug: Exception | None = None) -> None:
-        self._metrics.requests.labels(line.verb, response.status).inc()
-        self._metrics.seconds.labels(line.verb).observe(seconds)
+    async def _answered(self, exchange: _Exchange, wait: float) -> Answer:
+        call = exchange.call
+        async with self._admission.slot(wait, patience=self._request_timeout()):
+            if call is None:
+                assert exchange.answer is not None, "what is no request has its answer"
+                return exchange.answer
+            return await answer(call)
+
+    def _end(self, exchange: _Exchange, answered: Answer, *, bug: Exception | None = None) -> None:
+        """Give an answer to the transport and to the log. A WATCH goes on after its first block."""
+        call = exchange.call
+        try:
+            head = encode_head(answered.response) if answered.head is None else answered.head
+        except ValueError as error:
+            answered, bug = INTERNAL, error
+            head = encode_head(INTERNAL.response)
+        response = answered.response
+        watched = call is not None and call.request.verb is Verb.WATCH and response.status == Status.OK
+        if watched and call is not None:
+            refusal = self.watches.open(exchange.conn, exchange.stream, call.request, response)
+            if refusal is not None:
+                watched, response, head = False, refusal, encode_head(refusal)
+        if not watched:
+            assert self._listener is not None, "answer_through comes first"
+            self._listener.send(exchange.conn, exchange.stream, head, response.body)
+        self._tell(exchange, response, fault=answered.fault, bug=bug)
+
+    def _tell(self, exchange: _Exchange, response: Response, *, fault: str, bug: Exception | None) -> None:
+        seconds = time.monotonic() - exchange.started
+        call = exchange.call
+        verb, path, credential = "", "", ""
+        if call is not None:
+            verb, path = call.request.verb.value, call.request.path
+            if call.credential is not None:
+                credential = f"{call.credential.kind}:{call.credential.label}"
+        self._metrics.answered(verb, response.status, seconds)
         fields = {
-            "verb": line.verb,
-            "path": line.path,
+            "verb": verb,
+            "path": path,
             "status": response.status,
             "milliseconds": round(seconds * 1000, 3),
-            "credential": line.credential,
+            "credential": credential,
         }
-        extras = {"problem": line.problem, "fault": line.fault}
-        fields |= {name: text for name, text in extras.items() if text}
-        level = logging.ERROR if line.fault or bug else logging.INFO
+        if exchange.problem:
+            fields["problem"] = exchange.problem
+        if fault:
+            fields["fault"] = fault
+        level = logging.ERROR if fault or bug else logging.INFO
         logger.log(level, "request", exc_info=bug, extra={"fields": fields})

@@ -1,6 +1,7 @@
 """The verbs: one module each, one row each in `table`.
 
     call.py        one request on its way: what a verb gets, the refusal it may raise, what it tells the log
+    answers.py     answers to FETCH that are kept, encoded
     conditions.py  `if-none-match` and `if-modified-since`
     children.py    what a caller may see of a directory
     fetch.py       FETCH: documents, versions, content addresses, directories, health

@@ -14,8 +14,10 @@ from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
+from cachetools import LRUCache
+
 from demarkus_world.engine.entries import Entry
-from demarkus_world.engine.model import Identity, VersionRecord
+from demarkus_world.engine.model import Head, Identity, VersionRecord
 from demarkus_world.view import apply
 from demarkus_world.view.apply import InvalidEntry
 from demarkus_world.view.catalog import Described
@@ -25,6 +27,8 @@ from demarkus_world.view.reads import Reads, Tip
 SCHEMA = 1
 CATALOG = "catalog.db"
 CACHE_KIB = 16 * 1024
+HEADS = 2048
+"""Documents whose newest version is kept at hand; each takes 1 or 2 KiB."""
 IDLE = 2
 """Connections for reading that are kept open while nobody uses them."""
 
@@ -61,6 +65,7 @@ class LocalView(Reads):
         self._idle: list[sqlite3.Connection] = []
         self._open_for_reading = True
         self._sequence = 0
+        self._heads: LRUCache[str, Head] = LRUCache(HEADS)
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(directory)
@@ -80,6 +85,13 @@ class LocalView(Reads):
         """Where it is; None in memory."""
         return self._directory
 
+    def head(self, path: str) -> Head | None:
+        """See `View`. Nearly every request asks for one, most of them for a few documents."""
+        found = self._heads.get(path)
+        if found is None and (found := super().head(path)) is not None:
+            self._heads[path] = found
+        return found
+
     # How it changes.
 
     @contextmanager
@@ -92,6 +104,7 @@ class LocalView(Reads):
             self._rows.execute("COMMIT")
         except BaseException:
             self._sequence = sequence
+            self._heads.clear()
             with suppress(sqlite3.Error):
                 self._rows.execute("ROLLBACK")
             raise
@@ -104,6 +117,7 @@ class LocalView(Reads):
         if entry.seq != self._sequence + 1:
             raise InvalidEntry(f"seq is {entry.seq} after {self._sequence}")
         apply.apply(self._rows, entry, described)
+        self._heads.pop(entry.path, None)
         self._sequence = entry.seq
 
     def move_tip(self, tip: Tip) -> None:
@@ -116,6 +130,7 @@ class LocalView(Reads):
     def set_described(self, document: int, record: VersionRecord, described: Described) -> None:
         """Say what the stored bytes of a document's newest version hold, when the log was read before them."""
         apply.set_described(self._rows, document, record, described)
+        self._heads.pop(record.path, None)
 
     def forget(self) -> None:
         """Throw everything away and begin with nothing."""
@@ -129,6 +144,7 @@ class LocalView(Reads):
         Raises ViewUseless, sqlite3.Error, OSError; then only `forget` and `close` are left.
         """
         self._rows.close()
+        self._heads.clear()
         self._remove()
         if self._directory is None:
             self._rows = _connect(None)
@@ -184,6 +200,7 @@ class LocalView(Reads):
         self._unlock()
 
     def _open(self) -> None:
+        self._heads.clear()
         file = None if self._directory is None else self._directory / CATALOG
         if file is not None and file.exists():
             try:
