@@ -213,6 +213,11 @@ def record_of(seen: Manifest | None, *, history: str, key: Ed25519PublicKey) -> 
     """The record that an object holds, or a new one that knows the World's key. Raises Refusal if it can't be read."""
     if seen is None:
         return Record(history=history, keys=(base64.b64encode(key.public_bytes_raw()).decode(),))
+    return read(seen, history=history)
+
+
+def read(seen: Manifest, *, history: str) -> Record:
+    """The record that an object holds. Raises Refusal if it can't be read."""
     try:
         content = json.loads((seen.get("data") or {})[FIELD])
         record = Record(
