@@ -117,6 +117,7 @@ async def a_world() -> AsyncIterator[Callable[..., Any]]:
 
         async def make(*, compatible: bool = False, policy: Policy | None = None, **changes: Any) -> AskedWorld:
             clock, blobs = [START], MemoryBlobs()
+            blobs.exclusive = True  # as on a volume: only such a world answers anything at once
             engine = await Engine.open(
                 blobs,
                 Identity(HISTORY, INCARNATION),

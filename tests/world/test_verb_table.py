@@ -53,6 +53,7 @@ async def test_a_read_ends_within_its_time(a_world: Callable[..., Any], monkeypa
     async def never(*_: Any, **__: Any) -> None:
         await asyncio.Event().wait()
 
+    monkeypatch.setattr(world.engine, "stored_at_hand", lambda _: None)
     monkeypatch.setattr(world.engine, "stored", never)
     world.timeout = 0.01
     response = await world.ask("FETCH", "/a.md")
