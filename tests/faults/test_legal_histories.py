@@ -2,6 +2,8 @@
 
 Each history is drawn from a seed: publishes, appends, archives, prunes by key and by command, imports, sweeps with and
 without grace, several writers, writers that die with their blobs staged, bundles, checkpoints, and notes on the way.
+Now and then the world goes on in a restored store: with all of its history or up to an entry or a time, from the store
+as it is or from an older copy, after a restore that broke off; and again later. All stores are verified in the end.
 `DEMARKUS_HISTORIES=1000` (make test-histories) draws more of them.
 """
 
@@ -9,21 +11,34 @@ import asyncio
 import contextlib
 import os
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from demarkus_base.blobs.memory import MemoryBlobs
-from demarkus_base.blobs.port import Exists
+from demarkus_base.blobs.port import Blobs, Exists
 from demarkus_world.engine import bundles, keys
 from demarkus_world.engine.checkpoints import Checkpoints
-from demarkus_world.engine.engine import Engine, EngineError, Identity, Write
+from demarkus_world.engine.engine import (
+    Engine,
+    EngineError,
+    Identity,
+    StoreDamaged,
+    StoreUnfinished,
+    Unavailable,
+    Write,
+)
 from demarkus_world.engine.model import Adopt, Prune
-from demarkus_world.engine.notes import WorldKey
+from demarkus_world.engine.notes import WorldKey, opened
+from demarkus_world.engine.refusals import RestoreRefused
+from demarkus_world.engine.restore.restore import ALL, Witness, restore
+from demarkus_world.engine.restore.survey import Until
 from demarkus_world.engine.sweep import Sweeper
 from demarkus_world.engine.verify.verify import Expected, verify
 from mark_protocol.versions import encode_version
+from tests.engine.failing import Failing, Failure
 
 OURS = Identity("a" * 32, "b" * 32)
 KEY = WorldKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
@@ -47,6 +62,8 @@ class Life:
         self.now = START
         self.writers: list[Engine] = []
         self.notes: list[tuple[str, str]] = []
+        self.older: MemoryBlobs | None = None
+        self.left: list[tuple[MemoryBlobs, list[tuple[str, str]]]] = []
         self.done: dict[str, int] = {}
 
     async def live(self) -> None:
@@ -66,8 +83,10 @@ class Life:
                     self.checkpoint,
                     self.close,
                     self.kill,
+                    self.copy,
+                    self.restore,
                 ),
-                (50, 8, 8, 5, 6, 8, 5, 3, 3, 3),
+                (50, 8, 8, 5, 6, 8, 5, 3, 3, 3, 3, 4),
             )[0]
             try:
                 await step(self.draw.choice(self.writers))
@@ -78,11 +97,12 @@ class Life:
             await writer.close()
         if self.draw.random() < 0.5:
             await self.unlink()
+        self.left.append((self.blobs, self.notes))
 
-    async def open(self) -> None:
+    async def open(self, blobs: MemoryBlobs | None = None) -> None:
         self.writers.append(
             await Engine.open(
-                self.blobs,
+                blobs or self.blobs,
                 OURS,
                 now=lambda: self.now,
                 random=self.draw.randbytes,
@@ -160,8 +180,66 @@ class Life:
     async def checkpoint(self, engine: Engine) -> None:
         view: Any = await engine.view(exact=True)
         if view.sequence:
-            checkpoints = Checkpoints(self.blobs, OURS, KEY, random=self.draw.randbytes, pause=no_pause)
+            checkpoints = Checkpoints(self.blobs, engine.identity, KEY, random=self.draw.randbytes, pause=no_pause)
             await checkpoints.write(view)
+
+    async def copy(self, engine: Engine) -> None:
+        """Keep a copy of the store as it is now, as a snapshot of a volume is one."""
+        self.older = MemoryBlobs()
+        async for key in self.blobs.list(""):
+            await self.older.create(key, await self.blobs.get(key))
+
+    async def restore(self, engine: Engine) -> None:
+        """Go on in a store that is restored from this one or from the older copy; this one is left as it is.
+
+        Who restores from a copy has to say what is known to have been written since: else the notes of that time are
+        an alarm, and a right one.
+        """
+        note = await engine.note()
+        source, copied = self.blobs, self.older is not None and self.draw.random() < 0.4
+        if copied and self.older is not None:
+            source = self.older
+        last = opened(note, OURS.history, KEY.public).size
+        until = self.draw.choice(
+            (ALL, ALL, Until(sequence=self.draw.randint(1, last + 1)), Until(time=self.draw.randint(START, self.now)))
+        )
+        witness = Witness(text=note, key=KEY.public) if copied or self.draw.random() < 0.5 else None
+        target = MemoryBlobs()
+
+        async def run(into: Blobs) -> None:
+            await restore(
+                source,
+                into,
+                now=lambda: self.now,
+                random=self.draw.randbytes,
+                until=until,
+                witness=witness,
+                pause=no_pause,
+            )
+
+        try:
+            if self.draw.random() < 0.3:
+                await self.break_off(run, target)
+            await run(target)
+        except StoreDamaged as error:
+            raise AssertionError("a store of a legal history can be restored") from error
+        except RestoreRefused:
+            assert not [key async for key in target.list("")], "what is refused is refused before anything is made"
+            raise
+        for writer in self.writers:
+            await writer.close()
+        self.left.append((self.blobs, list(self.notes)))
+        self.blobs, self.writers, self.older = target, [], None
+        self.notes.append((f"note {len(self.notes)}", note))
+
+    async def break_off(self, run: Callable[[Blobs], Awaitable[None]], target: MemoryBlobs) -> None:
+        """Begin a restore and let the store refuse it in the middle; nobody can open what there is then."""
+        with contextlib.suppress(Unavailable):
+            await run(Failing(target, Failure.REFUSED, self.draw.randint(3, 30)))
+            return
+        if any([key async for key in target.list(keys.WORLD)]):
+            with pytest.raises(StoreUnfinished):
+                await self.open(target)
 
     async def unlink(self) -> None:
         """Delete slots of which a bundle has a copy, as the writer of a volume does."""
@@ -201,10 +279,11 @@ async def test_a_legal_history_raises_no_alarm(first: int, end: int) -> None:
         life = Life(seed)
         async with asyncio.timeout(60):
             await life.live()
-            expected = Expected(history=OURS.history, key=KEY.public, witnessed=life.notes)
-            report = await verify(life.blobs, expected, pause=no_pause)
-        assert report.intact, (seed, [finding.text for finding in report.findings])
-        assert not report.unchecked, seed
+            for blobs, notes in life.left:
+                expected = Expected(history=OURS.history, key=KEY.public, witnessed=notes)
+                report = await verify(blobs, expected, pause=no_pause)
+                assert report.intact, (seed, [finding.text for finding in report.findings])
+                assert not report.unchecked, seed
         for step, times in life.done.items():
             done[step] = done.get(step, 0) + times
-    assert len(done) == 10, f"some steps never succeeded in {end - first} histories: {done}"
+    assert len(done) == 12, f"some steps never succeeded in {end - first} histories: {done}"
