@@ -8,10 +8,11 @@ Source: Mark protocol, path patterns.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 _ANY_DEPTH = "**"
+_NOTHING = re.compile(r"(?!)")
 
 
 class PatternError(Exception):
@@ -45,14 +46,34 @@ def may_contain(pattern: str, directory: str) -> bool:
     if found:
         # Below the prefix every directory may hold a match, however deep; above it only those on the way do.
         return below.startswith(prefix) or prefix.startswith(below)
-    segments = _segments(pattern)
-    depth = below.count("/")
-    return len(segments) > depth and _compiled("/".join(segments[:depth]) + "/")(below)
+    return _leads_on(_pieces(pattern), below)
 
 
-def _segments(pattern: str) -> list[str]:
-    """A pattern cut at the slashes that separate: not those in a class or behind a backslash."""
-    return re.findall(r"((?:\\.|\[\^?(?:\\.|[^\]\\])*\]|[^/\\\[])*)(?:/|\Z)", pattern + "/", re.DOTALL)[:-1]
+def _leads_on(pieces: Sequence[re.Pattern[str] | None], text: str) -> bool:
+    """Whether text that begins so, and goes on, may match: every place in the pattern that it leads to is followed."""
+    places = {0}
+    for character in text:
+        reached: set[int] = set()
+        for place in _past_stars(pieces, places):
+            piece = pieces[place] if place < len(pieces) else _NOTHING
+            if piece is None:
+                reached |= {place} if character != "/" else set()
+            elif piece.fullmatch(character):
+                reached.add(place + 1)
+        if not reached:
+            return False
+        places = reached
+    return min(places) < len(pieces)
+
+
+def _past_stars(pieces: Sequence[re.Pattern[str] | None], places: Iterable[int]) -> set[int]:
+    """Those places and the ones behind stars that may stand for nothing."""
+    found = set(places)
+    for place in places:
+        while place < len(pieces) and pieces[place] is None:
+            place += 1
+            found.add(place)
+    return found
 
 
 @lru_cache(maxsize=4096)
@@ -82,30 +103,46 @@ def _compiled(pattern: str) -> Callable[[str], bool]:
     return anywhere_below
 
 
+@lru_cache(maxsize=4096)
+def _pieces(pattern: str) -> tuple[re.Pattern[str] | None, ...]:
+    """What each character of a matching path has to be; None stands for `*`."""
+    return tuple(None if source is None else re.compile(source, re.DOTALL) for source in _sources(pattern))
+
+
 def _shell(pattern: str) -> re.Pattern[str]:
     """A shell pattern as a regular expression that takes the first place a piece fits and never goes back.
 
-    Going back could not find more, since `*` stays inside a segment, but could cost time without bound.
+    Going back could cost time without bound. It could find more only where a class takes a slash, which `*` does not:
+    there the Go peers do not go back either.
     """
     pieces = [""]
+    for source in _sources(pattern):
+        if source is None:
+            pieces.append("")
+        else:
+            pieces[-1] += source
+    first, *rest = pieces
+    middle = "".join(f"(?>[^/]*?{piece})" for piece in rest[:-1])
+    return re.compile(first + middle + (f"[^/]*?{rest[-1]}" if rest else ""), re.DOTALL)
+
+
+def _sources(pattern: str) -> Iterator[str | None]:
+    """The regular expression of each character of a match, None for `*`."""
     position = 0
     while position < len(pattern):
         character = pattern[position]
         position += 1
         if character == "*":
-            pieces.append("")
+            yield None
         elif character == "?":
-            pieces[-1] += "[^/]"
+            yield "[^/]"
         elif character == "[":
             source, position = _class(pattern, position)
-            pieces[-1] += source
+            yield source
         else:
             if character == "\\":
                 character, position = _next(pattern, position)
-            pieces[-1] += re.escape(character)
-    first, *rest = pieces
-    middle = "".join(f"(?>[^/]*?{piece})" for piece in rest[:-1])
-    return re.compile(first + middle + (f"[^/]*?{rest[-1]}" if rest else ""), re.DOTALL)
+            yield re.escape(character)
 
 
 def _class(pattern: str, position: int) -> tuple[str, int]:

@@ -115,4 +115,8 @@ def _host_and_port(text: str) -> tuple[str, int]:
 def _decoded(text: str) -> str:
     if _BAD_ESCAPE.search(text):
         raise URLError("a % in a URL is followed by two hex digits")
-    return unquote_to_bytes(text).decode(errors="surrogateescape")
+    try:
+        raw = text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        raise URLError("a URL is text, without surrogates that stand for no byte") from None
+    return unquote_to_bytes(raw).decode(errors="surrogateescape")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mark_protocol.urls import MarkURL, URLError, parse_url
+from mark_protocol.urls import MarkURL, URLError, parse_url, resolve
 
 
 @pytest.mark.parametrize(
@@ -100,3 +100,11 @@ def test_any_text_is_a_url_or_a_url_error(text: str) -> None:
         parse_url(text)
     except URLError:
         return
+
+
+def test_bytes_that_are_no_utf8_stay_and_other_surrogates_are_refused() -> None:
+    assert parse_url("mark://host/\udcff%FF").path == "/\udcff\udcff"
+    assert resolve(MarkURL("host"), "a\udcff.md") == MarkURL("host", path="/a\udcff.md")
+    assert resolve(MarkURL("host"), "a\ud800.md") is None
+    with pytest.raises(URLError):
+        parse_url("mark://host/\ud800")

@@ -55,6 +55,9 @@ from mark_protocol.patterns import PatternError, check_pattern, literal_prefix_w
         ("/team-*/**", "/team-a/x.md", False),  # A16
         ("/team-*/**", "/team-*/x.md", True),
         ("docs/*", "/docs/a.md", False),
+        # The first place where what follows a star fits is taken, as Go takes it, though a class could take a slash.
+        ("/*a[^_]", "/xa/", True),
+        ("/*[^a]*b", "/x/b", False),
     ],
 )
 def test_decisions(pattern: str, path: str, permitted: bool) -> None:
@@ -90,6 +93,8 @@ def test_plain_patterns_are_not_warned_about(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "directory", "leads_there"),
     [
+        ("/a[^_]*", "/a", True),  # the class takes the slash
+        ("/a[^_]*", "/a/b", False),
         ("/**", "/", True),
         ("/**", "/a/b", True),
         ("/docs/**", "/", True),
