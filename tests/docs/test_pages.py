@@ -131,7 +131,7 @@ def test_every_field_of_broker_yaml_is_told_of() -> None:
 
 
 def test_every_command_and_option_of_demarkus_is_told_of() -> None:
-    asking = ("status", "token", "plan")
+    asking = ("status", "token", "verify", "plan")
     shared = set.intersection(*(options(demarkus.commands[name]) for name in asking))
     assert shared <= set(re.findall(r"--?[A-Za-z-]+", section("demarkus")))
     assert told_of_commands("demarkus") == {

@@ -14,6 +14,7 @@ from demarkus_operator.cli.render import render
 from demarkus_operator.cli.status import status
 from demarkus_operator.cli.token import token
 from demarkus_operator.cli.up import up
+from demarkus_operator.cli.verify import verify
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +30,7 @@ def demarkus() -> None:
     """
 
 
-for command in (up, down, status, token, render, plan, crds):
+for command in (up, down, status, token, verify, render, plan, crds):
     demarkus.add_command(command)
 
 
