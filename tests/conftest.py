@@ -117,6 +117,13 @@ class WorldProcess:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(DEADLINE)
 
+    def end(self) -> None:
+        """Leaves nothing of it running."""
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
+
     def health(self, path: str = "/readyz?verbose") -> Any:
         """What its probes answer: JSON for readiness, text for the rest."""
         with urllib.request.urlopen(f"http://{self.serving['listen']['health']}{path}", timeout=DEADLINE) as answer:
@@ -161,38 +168,40 @@ def token_file() -> Callable[..., str]:
     return a_token_file
 
 
+def a_world(folder: Path, *, tokens: str | None = None, **fields: Any) -> WorldProcess:
+    """A world that is not started yet, with a certificate of its own; `fields` are those of `world.yaml`."""
+    (folder / "data").mkdir(parents=True)
+    certificate = self_signed(now=datetime.now(UTC))
+    (folder / "tls.crt").write_bytes(certificate.chain_pem)
+    (folder / "tls.key").write_bytes(certificate.key_pem)
+    config: dict[str, Any] = {
+        "name": "kettles",
+        "identity": {"history": HISTORY, "incarnation": INCARNATION},
+        "store": {"directory": str(folder / "data")},
+        "tls": {"certificate": str(folder / "tls.crt"), "key": str(folder / "tls.key")},
+        "listen": {"mark": "127.0.0.1:0", "health": "127.0.0.1:0"},
+        "limits": {"rate": {"perSecond": 0}},
+    }
+    if tokens is not None:
+        (folder / "tokens.toml").write_text(tokens)
+        config["tokens"] = [str(folder / "tokens.toml")]
+    world = WorldProcess(folder=folder, config=config, roots=certificate.chain_pem)
+    world.write_config(**fields)
+    return world
+
+
 @pytest.fixture
 def start_world(tmp_path: Path) -> Iterator[Callable[..., WorldProcess]]:
     """Starts worlds; `tokens` is the text of a token file, other arguments are fields of `world.yaml`."""
     worlds: list[WorldProcess] = []
 
     def start(*, tokens: str | None = None, begin: bool = True, **fields: Any) -> WorldProcess:
-        folder = tmp_path / f"world-{len(worlds)}"
-        (folder / "data").mkdir(parents=True)
-        certificate = self_signed(now=datetime.now(UTC))
-        (folder / "tls.crt").write_bytes(certificate.chain_pem)
-        (folder / "tls.key").write_bytes(certificate.key_pem)
-        config: dict[str, Any] = {
-            "name": "kettles",
-            "identity": {"history": HISTORY, "incarnation": INCARNATION},
-            "store": {"directory": str(folder / "data")},
-            "tls": {"certificate": str(folder / "tls.crt"), "key": str(folder / "tls.key")},
-            "listen": {"mark": "127.0.0.1:0", "health": "127.0.0.1:0"},
-            "limits": {"rate": {"perSecond": 0}},
-        }
-        if tokens is not None:
-            (folder / "tokens.toml").write_text(tokens)
-            config["tokens"] = [str(folder / "tokens.toml")]
-        world = WorldProcess(folder=folder, config=config, roots=certificate.chain_pem)
+        world = a_world(tmp_path / f"world-{len(worlds)}", tokens=tokens, **fields)
         worlds.append(world)
-        world.write_config(**fields)
         if begin:
             world.start()
         return world
 
     yield start
     for world in worlds:
-        if world.process is not None and world.process.poll() is None:
-            world.kill()
-        if world.process is not None and world.process.stdin is not None:
-            world.process.stdin.close()
+        world.end()
