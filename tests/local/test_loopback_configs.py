@@ -30,6 +30,7 @@ def test_a_world_gets_paths_and_listeners_of_its_own() -> None:
         "tls": {"certificate": "/etc/demarkus/tls/tls.crt", "key": "/etc/demarkus/tls/tls.key"},
         "tokens": ["/etc/demarkus/config/tokens.toml", "/etc/demarkus/configuration"],
         "keySet": "/etc/demarkus/config/keys.json",
+        "managementKeys": "/etc/demarkus/config/management.json",
         "grantsNotBefore": "2026-01-01T00:00:00Z",
         "limits": {"requestTimeout": "10s", "rate": {"perSecond": 1, "burst": 2}},
         "listen": {"mark": "0.0.0.0:6309", "health": "0.0.0.0:8081"},
@@ -40,6 +41,7 @@ def test_a_world_gets_paths_and_listeners_of_its_own() -> None:
         "tls": {"certificate": "/s/tls/tls.crt", "key": "/s/tls/tls.key"},
         "tokens": ["/s/config/tokens.toml", "/etc/demarkus/configuration"],
         "keySet": "/s/config/keys.json",
+        "managementKeys": "/s/config/management.json",
         "listen": {"mark": "127.0.0.1:1001", "health": "127.0.0.1:1002"},
     }
 

@@ -94,7 +94,7 @@ def test_configuration_differs_from_the_plans_in_paths_and_addresses_only(shared
         real = yaml.safe_load((folder / file).read_text())
         assert real.keys() == planned.keys()
         different = {key for key in planned if planned[key] != real[key]}
-        assert different <= fields | {"listen", "keySet"}
+        assert different <= fields | {"listen", "keySet", "managementKeys"}
         for before, after in zip(planned.get("worlds", ()), real.get("worlds", ()), strict=True):
             assert {k: v for k, v in before.items() if k != "service"} == {
                 k: v for k, v in after.items() if k != "addresses"

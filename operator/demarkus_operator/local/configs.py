@@ -24,6 +24,7 @@ _PATHS: Mapping[str, Sequence[Sequence[str]]] = {
         ("tls", "key"),
         ("tokens",),
         ("keySet",),
+        ("managementKeys",),
     ),
     "broker.yaml": (("keys", "directory"), ("caBundle",)),
 }

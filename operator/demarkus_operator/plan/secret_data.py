@@ -41,13 +41,12 @@ def identifier(secret: Manifest, key: str) -> str:
 
 def world_key(secret: Manifest) -> Ed25519PublicKey:
     """The public key of the key that a World signs with. Raises Refusal."""
-    try:
-        key = load_pem_private_key(field(secret, "world.key"), password=None)
-    except (ValueError, TypeError):
-        key = None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise _invalid(secret, "field world.key is not an Ed25519 key; restore the Secret")
-    return key.public_key()
+    return _ed25519(secret, "world.key")
+
+
+def operator_key(secret: Manifest) -> Ed25519PublicKey:
+    """The public key of the key that the operator signs its calls with. Raises Refusal."""
+    return _ed25519(secret, "operator.key")
 
 
 def authority(secret: Manifest) -> tuple[bytes, bytes]:
@@ -104,16 +103,17 @@ def signing_keys(secret: Manifest) -> dict[str, str]:
 
 def grant_keys(secret: Manifest) -> list[Ed25519PublicKey]:
     """The public keys by which grants are verified, in the order of their names. Raises Refusal if there is none."""
-    keys = []
-    for name in (f"grant-{kid}.pem" for kid in kids(secret, "grant")):
-        try:
-            key = load_pem_private_key(field(secret, name), password=None)
-        except (ValueError, TypeError):
-            key = None
-        if not isinstance(key, Ed25519PrivateKey):
-            raise _invalid(secret, f"field {name} is not an Ed25519 key; restore the Secret")
-        keys.append(key.public_key())
-    return keys
+    return [_ed25519(secret, f"grant-{kid}.pem") for kid in kids(secret, "grant")]
+
+
+def _ed25519(secret: Manifest, name: str) -> Ed25519PublicKey:
+    try:
+        key = load_pem_private_key(field(secret, name), password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise _invalid(secret, f"field {name} is not an Ed25519 key; restore the Secret")
+    return key.public_key()
 
 
 def _invalid(secret: Manifest, problem: str) -> Refusal:
