@@ -146,6 +146,7 @@ class Broker:
             "listen": {"http": str(self.http), "health": str(self.health)},
             "loaded": {name: one.digest for name, one in watched.items()},
             "errors": {name: one.error for name, one in watched.items() if one.error},
+            "version": version("demarkus"),
         }
         return Readiness(not self._stopping, ("stopping",) if self._stopping else (), details)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +121,11 @@ class TestProbes:
         self, start_world: Callable[..., Any], token_file: Callable[..., str]
     ) -> None:
         world = start_world(tokens=token_file(WRITER), reads="public")
+        started = world.health()["tokenUses"]
         await world.request("PUBLISH", "/a.md", b"x", auth="admin")
         told = world.health()
+        assert told.pop("tokenUses")["admin"] > started["admin"] > 1_700_000_000_000
+        assert told.pop("version") == version("demarkus")
         loaded = told.pop("loaded")
         assert told.pop("engine").startswith("portable aioquic")
         assert told.pop("scrub").keys() == {"verifiedThrough", "passes", "versionsRead", "damage"}

@@ -19,6 +19,7 @@
     control.py     the control socket of a world on a volume
     housekeeping.py  prune and sweep as commands, at the socket or by themselves
     sources.py     configuration, tokens, key set and certificate from their files, watched
+    uses.py        when tokens were last used
     stores.py      the blobs behind `store`: a directory, a bucket, memory
     server.py      the composition root
     dropin.py      a folder of a Go server, served without a configuration file

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import errno
 import gc
+import importlib.metadata
 import logging
 import secrets
 import time
@@ -150,6 +151,8 @@ class World:
             "history": settings.identity.history,
             "incarnation": settings.identity.incarnation,
             "loaded": self._sources.digests,
+            "tokenUses": dict(self._sources.token_uses),
+            "version": importlib.metadata.version("demarkus"),
         }
         if self._store is not None and self._store.observed is not None:
             facts["store"] = {"reachable": self._store.problem is None}

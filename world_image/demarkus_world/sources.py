@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from demarkus_base.settings import SettingsError, Watched
 from demarkus_world.authority import Rules, opened_by
 from demarkus_world.engine.notes import KeyFault, WorldKey
 from demarkus_world.settings import TLS, Settings, changes_needing_restart, parse_settings
+from demarkus_world.uses import Uses
 from mark_protocol.grants import KeySet, KeySetError
 from mark_protocol.tokens import TokenFileError, TokenSet, merge, parse_tokens
 from mark_protocol.transport import certificates
@@ -33,8 +35,13 @@ class Sources:
     `on_settings` and `on_certificate` are called, on the loop, with each new value; `interval` is in seconds.
     """
 
-    def __init__(self, config: Path | Settings, *, interval: float = 1.0) -> None:
-        """Reads everything once; settings that come from no file stay as they are. Raises SettingsError."""
+    def __init__(
+        self, config: Path | Settings, *, interval: float = 1.0, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Reads everything once; settings that come from no file stay as they are. Raises SettingsError.
+
+        `clock` gives seconds since 1970.
+        """
         self._interval = interval
         self._watched: dict[str, Watched[Any]] = {}
         self._in_force: Settings | None = None
@@ -45,8 +52,10 @@ class Sources:
             config = self._follow("config", [config], self._load_settings, self._settings_changed).value
         self._in_force = settings = config
         self._tokens = (
-            self._follow("tokens", settings.tokens, _load_tokens, self._rules_changed) if settings.tokens else None
+            self._follow("tokens", settings.tokens, _load_tokens, self._tokens_changed) if settings.tokens else None
         )
+        self._uses = Uses(clock)
+        self._watched_tokens = self._watch_tokens()
         self._keys = (
             self._follow("keySet", [settings.key_set], _load_key_set, self._rules_changed) if settings.key_set else None
         )
@@ -88,6 +97,11 @@ class Sources:
     def digests(self) -> dict[str, str]:
         """The content hashes of the files in force: tls; config, tokens, keySet, managementKeys if there are any."""
         return {what: watched.digest for what, watched in self._watched.items()}
+
+    @property
+    def token_uses(self) -> Mapping[str, int]:
+        """When each token was last used: label -> milliseconds since 1970."""
+        return self._uses.facts
 
     @property
     def errors(self) -> dict[str, str]:
@@ -135,6 +149,13 @@ class Sources:
     def _certificate_changed(self, certificate: Certificate) -> None:
         self.on_certificate(certificate)
 
+    def _tokens_changed(self, _: TokenSet) -> None:
+        self._watched_tokens = self._watch_tokens()
+        self._rules_changed(_)
+
+    def _watch_tokens(self) -> TokenSet | None:
+        return None if self._tokens is None else self._uses.watching(self._tokens.value)
+
     def _rules_changed(self, _: object) -> None:
         before, self._rules = self._rules, self._make_rules()
         opened = opened_by(before, self._rules)
@@ -146,7 +167,7 @@ class Sources:
         return Rules(
             reads=settings.reads,
             audience=self._audience,
-            tokens=None if self._tokens is None else self._tokens.value,
+            tokens=self._watched_tokens,
             keys=None if self._keys is None else self._keys.value,
             not_before=settings.grants_not_before_seconds,
             read_only=settings.read_only,
