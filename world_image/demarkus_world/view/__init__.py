@@ -6,6 +6,7 @@ apply.py        how it changes, entry by entry
 catalog.py      what a stored version says of its document: title, tags, importance
 digest.py       one hash over everything in it
 search.py       LOOKUP over the catalog and over sections; filters.py, words.py: what is asked for
+trigrams.py     which rows of the catalog can hold a text, without looking at them
 sections.py     the index of sections, a database of its own that may lag (sections.sql)
 paths.py        what follows from a path alone
 schema.sql      the tables

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from demarkus_world.engine import keys
 from demarkus_world.engine.entries import CONTENT, Entry, Op
 from demarkus_world.engine.model import VersionRecord
+from demarkus_world.view import trigrams
 from demarkus_world.view.catalog import Described
 from demarkus_world.view.paths import ROOT, ancestors, is_hidden, name_of
 
@@ -49,17 +50,13 @@ def apply(rows: sqlite3.Connection, entry: Entry, described: Described | None) -
 def set_described(rows: sqlite3.Connection, document: int, record: VersionRecord, described: Described) -> None:
     """Say what the stored bytes of a document's newest version hold."""
     rows.execute("UPDATE document SET metadata = ? WHERE id = ?", (metadata_text(described.metadata), document))
+    title, tags = described.title.lower(), "".join(f"\n{tag.lower()}" for tag in described.tags) + "\n"
+    trigrams.forget(rows, document)
     rows.execute(
         "INSERT OR REPLACE INTO catalog SELECT id, path, NOT archived, ?, ?, ?, ?, ? FROM document WHERE id = ?",
-        (
-            described.title,
-            described.title.lower(),
-            "".join(f"\n{tag.lower()}" for tag in described.tags) + "\n",
-            described.importance,
-            record.modified // 1000,
-            document,
-        ),
+        (described.title, title, tags, described.importance, record.modified // 1000, document),
     )
+    trigrams.index(rows, document, title, tags)
 
 
 def metadata_text(metadata: Mapping[str, str]) -> str:
@@ -91,6 +88,7 @@ def _add_version(rows: sqlite3.Connection, entry: Entry, described: Described | 
             "UPDATE document SET newest = ?, body = ?, metadata = NULL WHERE id = ?", (record.version, body, document)
         )
         if described is None:
+            trigrams.forget(rows, document)
             rows.execute("DELETE FROM catalog WHERE document = ?", (document,))
     rows.execute(
         "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -24,7 +24,7 @@ from demarkus_world.view.catalog import Described
 from demarkus_world.view.digest import digest
 from demarkus_world.view.reads import Reads, Tip
 
-SCHEMA = 1
+SCHEMA = 2
 CATALOG = "catalog.db"
 CACHE_KIB = 16 * 1024
 HEADS = 2048

@@ -86,3 +86,9 @@ CREATE TABLE catalog (
     importance REAL    NOT NULL,
     modified   INTEGER NOT NULL
 );
+CREATE INDEX catalog_by_rank ON catalog (importance DESC, modified DESC, path) WHERE live;
+
+-- The runs of three characters in `title` and `tags`, under the id of the document; no text, and not where they stand.
+CREATE VIRTUAL TABLE trigram USING fts5 (
+    text, content = '', columnsize = 0, detail = none, tokenize = 'trigram case_sensitive 1'
+);

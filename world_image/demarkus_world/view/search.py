@@ -6,13 +6,14 @@ read, neither its rows nor their number.
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from demarkus_world.policy import PROPOSALS
+from demarkus_world.view import trigrams
 from demarkus_world.view.catalog import tags_of
 from demarkus_world.view.filters import Condition
 from demarkus_world.view.paths import ROOT
@@ -27,6 +28,15 @@ SUPERSEDED_BY = "superseded-by"
 """The metadata key by which a document says what has replaced it."""
 
 FIRST_PAGE, PAGES_GROW = 64, 8
+
+RANK = "importance DESC, modified DESC, path"
+"""The order of documents that have as many of the words."""
+
+FEW = 2000
+"""Candidates that are faster looked at one by one than met among all others."""
+
+WALKS = (256, 4096)
+"""Rows in the order of their rank among which the best are looked for before all rows are."""
 
 Readable = Callable[[str], bool]
 
@@ -49,22 +59,44 @@ def search_catalog(rows: sqlite3.Connection, query: Query, readable: Readable) -
     """Documents by how many of the words equal one of their tags or stand in their title, then importance, then age."""
     text = query.text.strip()
     asked = [] if text == EVERYTHING else list(dict.fromkeys(text.lower().split()))
-    hit = "(instr(c.title, ?) > 0 OR instr(c.tags, ?) > 0)"
-    score = " + ".join(hit for _ in asked) or "0"
-    values: list[Any] = [value for term in asked for value in (term, f"\n{term}\n")]
-    where, bounds = _where(query)
     with _snapshot(rows):
-        found = _ranked(
-            rows,
-            f"SELECT c.document, c.path, c.heading, c.importance, {score} AS score FROM catalog c"
-            f" WHERE {'score > 0 AND ' if asked else ''}{where}"
-            " ORDER BY score DESC, c.importance DESC, c.modified DESC, c.path",
-            (*values, *bounds),
-        )
         return [
             Match(path=path, importance=importance, title=title, tags=_tags(rows, document))
-            for document, path, title, importance, _ in _taken(rows, found, query, readable)
+            for document, path, title, importance, _ in _best(rows, query, asked, readable)
         ]
+
+
+def _best(
+    rows: sqlite3.Connection, query: Query, asked: Sequence[str], readable: Readable
+) -> Sequence[tuple[Any, ...]]:
+    """The rows of the answer. Few candidates are looked at one by one; many of one word are soon met among the first
+    of all rows; for what is left all rows are looked at. Whichever way, the answer is the same.
+    """
+    few = trigrams.candidates(rows, asked, most=FEW) if asked else None
+    if few is not None:
+        source = "(SELECT catalog.* FROM json_each(?) j CROSS JOIN catalog ON catalog.document = j.value)"
+        return _taken(rows, _ranked(rows, *_of_catalog(source, query, asked, json.dumps(few))), query, readable)
+    if len(asked) <= 1:
+        for many in WALKS:
+            source = f"(SELECT * FROM catalog INDEXED BY catalog_by_rank WHERE live ORDER BY {RANK} LIMIT ?)"
+            statement, values = _of_catalog(source, query, asked, many)
+            found = _taken(rows, rows.execute(statement, values), query, readable)
+            if len(found) == query.limit:
+                return found
+    return _taken(rows, _ranked(rows, *_of_catalog("catalog", query, asked)), query, readable)
+
+
+def _of_catalog(source: str, query: Query, asked: Sequence[str], *given: object) -> tuple[str, Sequence[Any]]:
+    """An ordered SELECT over the catalog, or a part of it, and its values; those of the source are `given`."""
+    hit = "(instr(c.title, ?) > 0 OR instr(c.tags, ?) > 0)"
+    score = " + ".join(hit for _ in asked) or "0"
+    values = [value for term in asked for value in (term, f"\n{term}\n")]
+    where, bounds = _where(query)
+    return (
+        f"SELECT c.document, c.path, c.heading, c.importance, {score} AS score FROM {source} c"
+        f" WHERE {'score > 0 AND ' if asked else ''}{where} ORDER BY score DESC, {RANK}",
+        (*values, *given, *bounds),
+    )
 
 
 def search_sections(rows: sqlite3.Connection, query: Query, readable: Readable) -> list[Match]:
@@ -149,7 +181,7 @@ def _ranked(rows: sqlite3.Connection, statement: str, values: Sequence[Any]) -> 
 
 
 def _taken(
-    rows: sqlite3.Connection, found: Iterator[tuple[Any, ...]], query: Query, readable: Readable
+    rows: sqlite3.Connection, found: Iterable[tuple[Any, ...]], query: Query, readable: Readable
 ) -> list[tuple[Any, ...]]:
     """The first rows that count: documents (a proposal is none yet) that may be read and are still valid.
 
