@@ -67,6 +67,19 @@ async def test_versions_of_one_document_share_slots_of_at_most_32_entries(
     }
 
 
+async def test_what_follows_does_not_begin_a_document(a_target: MakeTarget, versions: Versions) -> None:
+    target = await a_target()
+    second, third = adopting(versions("two\n", "three\n", first=2), first=2, follows=True)
+    for late in (second, third):
+        with pytest.raises(VersionConflict) as refused:
+            await target.engine.write(late)
+        assert refused.value.current == 0
+    [first] = adopting(versions("one\n", first=1))
+    await target.engine.write(first)
+    with pytest.raises(VersionConflict):
+        await target.engine.write(third)
+
+
 async def test_their_times_are_kept_and_survive_a_restart(a_target: MakeTarget, versions: Versions) -> None:
     target = await a_target()
     await adopt(target, versions("one\n", "two\n"))

@@ -159,7 +159,8 @@ class Adopt:
     """A version that is brought from elsewhere, byte for byte: its etag and its place in the chain stay.
 
     `number` has to be the next one; a document that is not there may begin with any, because the store it comes from
-    may have pruned the ones before. `stored` has to be well-formed to the letter and to link to the version before.
+    may have pruned the ones before. With `follows` it may not: the version before is on its way, too. `stored` has to
+    be well-formed to the letter and to link to the version before.
     `modified` is its time there; `archived` says whether the document is archived with it.
     """
 
@@ -168,6 +169,7 @@ class Adopt:
     stored: bytes
     modified: int
     archived: bool = False
+    follows: bool = False
     by: str
     credential: Credential = "local"
     op: WriteOperation = field(default="publish", init=False)

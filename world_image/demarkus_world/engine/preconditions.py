@@ -307,6 +307,8 @@ def _adopt(write: Adopt, tip: Tip, document: Document | None) -> Decision:
         )
     if document is not None and document.version + 1 != write.number:
         raise VersionConflict(expected=write.number - 1, current=document.version)
+    if document is None and write.follows:
+        raise VersionConflict(expected=write.number - 1, current=0)
     _check_place(write.path, tip, document)
     stored = _well_formed(write)
     if document is not None and stored.previous != document.stored:

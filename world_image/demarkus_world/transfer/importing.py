@@ -147,6 +147,8 @@ class Import:
                         stored=stored,
                         modified=version.modified,
                         archived=planned.archived is True and version is newest,
+                        # If the first one can't be written, none behind it may pass for the first.
+                        follows=here is not None or version is not planned.adopt[0],
                         by=self._by,
                     )
                     for version, stored in zip(batch, data, strict=True)
