@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.tlog.proofs import verify_consistency
+from demarkus_world.changes import Feed, cursor_at, resumable
 from demarkus_world.engine import bundles, canonical, identity, keys, slots
 from demarkus_world.engine.engine import (
     Identity,
@@ -128,6 +129,29 @@ async def test_notes_of_the_parent_stay_provable_up_to_where_it_was_restored(
     proof = engine.consistency(old.size, newest.size)
     verify_consistency(first=old.size, first_root=old.root, second=newest.size, second_root=newest.root, proof=proof)
     assert newest.origin != old.origin
+
+
+async def test_watches_begin_anew_and_are_not_told_of_the_restore(
+    start: Any, a_write: AWrite, clock: Any, restored: Restore
+) -> None:
+    source, target = MemoryBlobs(), MemoryBlobs()
+    await a_history(start, a_write, clock, source)
+    made = await restored(source, target, sequence=5)
+    engine = await start(target)
+    await engine.write(a_write(path="/mine.md"))
+    feed = Feed(engine, compatible=False)
+    pages = [page async for page in feed.pages(0)]
+    assert pages[-1].upto == 7
+    assert [told.path for page in pages for told in page.told] == [
+        "/a.md",
+        "/a.md",
+        "/b.md",
+        "/b.md",
+        "/a.md",
+        "/mine.md",
+    ]
+    parent = Identity(HISTORY, FIRST)
+    assert not resumable(cursor_at(parent, 5), cursor_at(made.identity, 7))
 
 
 async def test_until_an_entry_and_until_a_time(

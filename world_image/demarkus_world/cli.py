@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from demarkus_world.commands import export, import_, prune, serve, sweep, token, verify
+from demarkus_world.commands import export, import_, prune, restore, serve, sweep, token, verify
 
 
 @click.group()
@@ -17,6 +17,7 @@ main.add_command(serve.command)
 main.add_command(verify.command)
 main.add_command(import_.command)
 main.add_command(export.command)
+main.add_command(restore.command)
 main.add_command(prune.command)
 main.add_command(sweep.command)
 main.add_command(token.command)

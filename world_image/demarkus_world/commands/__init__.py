@@ -8,5 +8,6 @@ transfers.py  what these two have in common
 prune.py      prune: take the oldest versions of a document out of its history
 sweep.py      sweep: delete from the store what nothing refers to
 keeping.py    what these two have in common
+restore.py    restore: make a store from another one, up to an entry or a time
 verify.py     verify: read a whole store and say what was altered
 """

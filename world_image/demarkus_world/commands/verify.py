@@ -131,6 +131,9 @@ def _in_words(name: str, report: Report) -> str:
     ]
     if report.root is not None:
         lines.append(f"root: {report.root}")
+    for entry in report.restores:
+        lost = f", {entry.lost:,} entries known to be lost" if entry.lost else ""
+        lines.append(f"restored at entry {entry.seq:,} from incarnation {entry.parent}{lost}")
     for finding in report.findings:
         lines += ["", f"{finding.fault}: {finding.text}", f"  object: {finding.object}"]
         named = {"entry": finding.entry, "field": finding.field}
