@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from demarkus_base.blobs.memory import MemoryBlobs
+from demarkus_base.blobs.port import Integrity
 from demarkus_base.tlog.proofs import verify_consistency
 from demarkus_world.changes import Feed, cursor_at, resumable
 from demarkus_world.engine import bundles, canonical, identity, keys, slots
@@ -411,6 +412,26 @@ async def test_a_damaged_source_is_restored_up_to_the_damage(
     with pytest.raises(StoreDamaged, match=r"version 2.* is missing"):
         await restored(source, MemoryBlobs(), sequence=4)
     assert (await restored(source, MemoryBlobs(), sequence=1)).size == 1
+
+
+async def test_slots_before_one_that_cant_be_read_are_good_enough(
+    start: Any, a_write: AWrite, clock: Any, restored: Restore, verified: Any
+) -> None:
+    class Damaged(MemoryBlobs):
+        async def get(self, key: str) -> bytes:
+            if key == keys.slot(5):
+                raise Integrity(f"{key} is not a file")
+            return await super().get(key)
+
+    source = MemoryBlobs()
+    await a_history(start, a_write, clock, source)
+    damaged, target = Damaged(), MemoryBlobs()
+    for key, data in (await objects(source)).items():
+        await damaged.create(key, data)
+    with pytest.raises(StoreDamaged, match="is not a file"):
+        await restored(damaged, target)
+    await restored(damaged, target, sequence=4)
+    assert (await verified(target)).intact
 
 
 async def test_a_store_whose_restore_broke_off_is_not_opened(

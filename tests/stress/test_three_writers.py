@@ -25,10 +25,12 @@ from typing import Any
 import pytest
 
 from demarkus_base.blobs.gcs import Anonymous, GcsBlobs
+from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_world.engine.engine import Engine
 from demarkus_world.engine.entries import Entry
 from demarkus_world.engine.notes import WorldKey
-from demarkus_world.engine.verify.verify import Expected, verify
+from demarkus_world.engine.restore.restore import Restored, restore
+from demarkus_world.engine.verify.verify import Expected, Report, verify
 from dev.gcs.faults import KINDS, Fault
 from dev.gcs.process import StandIn, mix, started
 from tests.stress.account import faults
@@ -159,6 +161,19 @@ async def a_newcomer(stand_in: StandIn, key: WorldKey | None) -> tuple[str, int,
         await blobs.close()
 
 
+async def restored_elsewhere(stand_in: StandIn) -> tuple[Restored, Report]:
+    """What the writers left, restored into another store; and the verification of that."""
+    blobs = GcsBlobs.open(f"gs://{BUCKET}/world", service=stand_in.address, authorization=Anonymous())
+    target = MemoryBlobs()
+    try:
+        made = await restore(
+            blobs, target, now=lambda: time.time_ns() // 1_000_000, random=os.urandom, by="local:kettle"
+        )
+        return made, await verify(target, Expected(history=IDENTITY.history), pause=asyncio.sleep)
+    finally:
+        await blobs.close()
+
+
 def test_three_writers_on_a_bad_day(
     tmp_path: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,6 +203,7 @@ def test_three_writers_on_a_bad_day(
         hurry(monkeypatch.setattr)
         from_checkpoint = asyncio.run(a_newcomer(stand_in, KEY))
         digest, sequence, entries = from_bundles = asyncio.run(a_newcomer(stand_in, None))
+        whole, copied = asyncio.run(restored_elsewhere(stand_in))
         names = Counter(name.split("/")[1] for name in stand_in.names(BUCKET))
 
     history = list(operations(histories))
@@ -215,6 +231,8 @@ def test_three_writers_on_a_bad_day(
     assert [one["fault"] for one in told] == [None] * WRITERS
     assert {(one["sequence"], one["digest"]) for one in told} == {(sequence, digest)}, "replicas and a newcomer agree"
     assert from_checkpoint == from_bundles
+    assert (whole.size, whole.lost, copied.entries) == (sequence, 0, sequence + 1), "a restore brings all of it over"
+    assert copied.intact, copied.findings
     assert faults(entries, judged) == []
     by_path: dict[str, list[Operation]] = {path: [] for path in PATHS}
     for operation in judged:

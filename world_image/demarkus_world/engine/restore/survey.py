@@ -76,18 +76,39 @@ async def source_of(blobs: Blobs, *, history: str | None, pause: retry.Pause) ->
 
 async def walk(blobs: Blobs, history: str, *, pause: retry.Pause) -> AsyncIterator[tuple[Slot, bytes]]:
     """The slots of a log from the first one on, each behind the one before. Raises StoreDamaged, Unavailable."""
-    following, prev, time = 1, NO_SLOT, 0
-    async for page in Reader(blobs, history=history, pause=pause).behind(0):
-        for count, found in enumerate(page):
-            if found.first < following:
-                continue
-            if found.first > following:
-                raise StoreDamaged(f"{keys.slot(following)}: missing, though {found.key} is there")
-            slot = slots.decode(found.data, key=found.key, history=history, first=following, prev=prev, time=time)
-            yield slot, found.data
-            following, prev, time = slot.last + 1, slots.slot_hash(found.data), slot.entries[-1].time
-            if count % BREATH == 0:
-                await asyncio.sleep(0)
+    reader = Reader(blobs, history=history, pause=pause)
+    tip = _Tip()
+    try:
+        async for page in reader.behind(0):
+            for count, found in enumerate(page):
+                if found.first < tip.following:
+                    continue
+                if found.first > tip.following:
+                    raise StoreDamaged(f"{keys.slot(tip.following)}: missing, though {found.key} is there")
+                slot, tip = tip.went_on(found.data, found.key, history)
+                yield slot, found.data
+                if count % BREATH == 0:
+                    await asyncio.sleep(0)
+    except StoreDamaged:
+        # Slots are read many at a time: those before the damaged one may be good.
+        while (data := await reader.slot(tip.following)) is not None:
+            slot, tip = tip.went_on(data, keys.slot(tip.following), history)
+            yield slot, data
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Tip:
+    """Where the next slot has to go on."""
+
+    following: int = 1
+    prev: str = NO_SLOT
+    time: int = 0
+
+    def went_on(self, data: bytes, key: str, history: str) -> tuple[Slot, "_Tip"]:
+        """The slot in the bytes, and where the one behind it goes on. Raises StoreDamaged."""
+        slot = slots.decode(data, key=key, history=history, first=self.following, prev=self.prev, time=self.time)
+        return slot, _Tip(slot.last + 1, slots.slot_hash(data), slot.entries[-1].time)
 
 
 def kept(slot: Slot, data: bytes, size: int) -> tuple[Slot, bytes]:
