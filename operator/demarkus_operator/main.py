@@ -33,6 +33,8 @@ from demarkus_operator.cluster.port import NotFound, Port, PortError
 from demarkus_operator.cluster.watch import watch
 from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.plan.site import Images, Site
+from demarkus_operator.processes.asked import Asked
+from demarkus_operator.processes.pods import in_cluster
 from demarkus_operator.reconcile.lease import Lease, LeaseLost
 from demarkus_operator.reconcile.loop import Edge
 from demarkus_operator.reconcile.metrics import Metrics
@@ -82,6 +84,7 @@ class Operator:
             site=site,
             now=lambda: datetime.now(UTC),
             random=os.urandom,
+            processes=Asked(in_cluster(port)),
             namespaces=options.watch_namespaces,
         )
         work = Reconciler(edge, changed=self._changed, metrics=self._metrics)

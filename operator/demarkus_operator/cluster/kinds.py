@@ -40,6 +40,7 @@ LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 NAMESPACE = Kind("v1", "Namespace", "namespaces", namespaced=False)
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+POD = Kind("v1", "Pod", "pods")
 POD_DISRUPTION_BUDGET = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 SECRET = Kind("v1", "Secret", "secrets")
 SERVICE = Kind("v1", "Service", "services")
@@ -58,7 +59,7 @@ WATCHED_CHILDREN = (
 )
 """Children whose changes we hear of. Secrets are not among them: they are only ever read by name."""
 
-_ALL = (WORLD, UNIVERSE, LEASE, NAMESPACE, SECRET, *WATCHED_CHILDREN)
+_ALL = (WORLD, UNIVERSE, LEASE, NAMESPACE, POD, SECRET, *WATCHED_CHILDREN)
 _TABLE = {(kind.api_version, kind.kind): kind for kind in _ALL}
 
 

@@ -30,7 +30,9 @@ from demarkus_operator.local.probe import readiness
 from demarkus_operator.local.processes import Command, Pace, Phase, Process, State
 from demarkus_operator.local.state import StateFolder, keep, make_folder
 from demarkus_operator.local.store import FileStore
+from demarkus_operator.plan import labels
 from demarkus_operator.plan.objects import Manifest, Ref
+from demarkus_operator.processes.asked import Place
 
 WORKLOADS = (("apps/v1", "StatefulSet"), ("apps/v1", "Deployment"))
 
@@ -123,6 +125,20 @@ class Pods:
             PodState(ref, pod.process.state, self._listen(ref), self._folder.log(ref.namespace, ref.name))
             for ref, pod in sorted(self._pods.items(), key=lambda item: (item[0].namespace, item[0].name))
         ]
+
+    async def places(self, ref: Ref) -> Sequence[Place]:
+        """Where the process of a World or Universe answers; nowhere while it does not run."""
+        selector = labels.world_selector if ref.kind == "World" else labels.broker_selector
+        wanted = selector(ref.name).items()
+        found = []
+        for pod in self.states():
+            if pod.workload.namespace != ref.namespace or pod.process.phase not in (Phase.STARTING, Phase.READY):
+                continue
+            workload = await self._store.get(pod.workload)
+            if wanted <= workload["metadata"]["labels"].items():
+                ready = pod.process.phase is Phase.READY
+                found.append(Place(pod=pod.workload.name, address=pod.listen.get("health"), ready=ready))
+        return found
 
     def _sweep(self, wanted: Container[tuple[str, str]]) -> None:
         """Remove the files of workloads that are gone: there are keys among them."""

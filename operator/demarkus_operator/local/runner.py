@@ -33,6 +33,7 @@ from demarkus_operator.local.store import FileStore
 from demarkus_operator.plan.names import UniverseNames, WorldNames
 from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.plan.site import Site
+from demarkus_operator.processes.asked import Asked
 from demarkus_operator.reconcile.loop import Edge
 from demarkus_operator.reconcile.queue import Queue
 from demarkus_operator.reconcile.routes import Routes, owner_of
@@ -107,7 +108,7 @@ class Runner:
             hurry=hurry,
             pace=self._surroundings.pace,
         )
-        queue = self._queue = self._make_queue(store)
+        queue = self._queue = self._make_queue(store, pods)
         for ref in self._routes.listed((await declared.subjects(store)).values()):
             queue.add(ref)
         working = asyncio.create_task(queue.run(), name="queue")
@@ -124,13 +125,13 @@ class Runner:
             finally:
                 await pods.close()
 
-    def _make_queue(self, store: FileStore) -> Queue[Ref]:
+    def _make_queue(self, store: FileStore, pods: Pods) -> Queue[Ref]:
         site = Site(
             operator_namespace=OPERATOR_NAMESPACE,
             version=importlib.metadata.version("demarkus"),
             extra_tls_names=LOOPBACK_NAMES,
         )
-        edge = Edge(port=store, site=site, now=self._surroundings.now, random=os.urandom)
+        edge = Edge(port=store, site=site, now=self._surroundings.now, random=os.urandom, processes=Asked(pods.places))
         work = Reconciler(edge, changed=self._reconciled)
         return Queue(work, workers=1, schedule=Schedule(chance=random.random))
 

@@ -6,7 +6,7 @@ it waits on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -16,13 +16,15 @@ class Report:
 
     Attributes:
         pod: the name of its pod.
-        reached: whether it answered at all; if not, nothing below counts.
-        ready: whether it serves.
+        reached: whether it answered at all; if not, it said nothing of what is below.
+        ready: whether it serves; of one that did not answer, whether the cluster takes it for serving.
         history: the identifier of the history that it serves; of worlds only.
         incarnation: the identifier of that history's life; of worlds only.
         loaded: SHA-256 of the content in force, by what it is (`config`, `tls`, `keySet`, ...).
         used: when it last saw a capability token used, in milliseconds since 1970, by the token's label.
         problems: why it does not serve, in its own words.
+        resource_version: of its pod; empty if there is none to be changed.
+        synced: what its pod was last told to have loaded.
     """
 
     pod: str
@@ -33,3 +35,16 @@ class Report:
     loaded: Mapping[str, str] = field(default_factory=dict)
     used: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    resource_version: str = ""
+    synced: str = ""
+
+
+def all_loaded(reports: Iterable[Report], what: str, sha256: str) -> bool:
+    """Whether every process that serves says that it has loaded this content."""
+    return all(report.reached and report.loaded.get(what) == sha256 for report in reports if report.ready)
+
+
+def all_gone_on(reports: Iterable[Report], what: str, sha256: str) -> bool:
+    """Whether every process that serves, or answers although it does not, says that it has loaded this content."""
+    there = [report for report in reports if report.ready or report.reached]
+    return all(report.reached and report.loaded.get(what) == sha256 for report in there)

@@ -15,7 +15,8 @@ class Processes(Protocol):
     async def reports(self, ref: Ref) -> Sequence[Report]:
         """What the processes of a World or Universe say, one report each, in the order of their pods' names.
 
-        Ends within a few seconds and raises nothing: a process that does not answer is a report that says so.
+        Ends within a few seconds. A process that does not answer is a report that says so; when it can't be told which
+        processes there are, `PortError` is raised: what nobody contradicts would count as agreed.
         """
 
 
