@@ -144,7 +144,7 @@ async def test_a_killed_writer_leaves_no_lock_behind(tmp_path: Path) -> None:
     await (await DirectoryBlobs.open(tmp_path)).close()
 
 
-async def test_leftovers_of_a_crash_are_cleaned(tmp_path: Path) -> None:
+async def test_a_38_leftovers_of_a_crash_are_cleaned(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp" / "dead-7").write_bytes(b"half")
     blobs = await DirectoryBlobs.open(tmp_path)

@@ -28,7 +28,7 @@ from mark_protocol.urls import MarkURL, URLError, parse_url, resolve
         ("mark://[FE80::1%25eth0]:7000/a.md", MarkURL("fe80::1%eth0", 7000, "/a.md")),
     ],
 )
-def test_urls(text: str, url: MarkURL) -> None:
+def test_c_40_urls(text: str, url: MarkURL) -> None:
     assert parse_url(text) == url
 
 
@@ -57,12 +57,12 @@ def test_urls(text: str, url: MarkURL) -> None:
         "mark://[host]/a.md",
     ],
 )
-def test_what_is_no_url(text: str) -> None:
+def test_c_40_what_is_no_url(text: str) -> None:
     with pytest.raises(URLError):
         parse_url(text)
 
 
-def test_four_spellings_one_document() -> None:  # C39
+def test_c_39_four_spellings_one_document() -> None:
     spellings = ["mark://Host/a%20b.md", "mark://host:6309/a b.md", "MARK://HOST:/a%20b.md", "mark://me@host/a%20b.md"]
     assert {parse_url(text).identity for text in spellings} == {"mark://host/a%20b.md"}
 

@@ -51,7 +51,7 @@ def test_values_are_lines_of_text(value: str) -> None:
     assert refusal({"k": value}) == 'metadata value for key "k" contains newlines'
 
 
-def test_first_faulty_key_is_named() -> None:  # A24
+def test_a_24_the_first_faulty_key_is_named() -> None:  # A24
     assert refusal({"z_": "x", "etag": "x", "a": "b\n", "B": "x"}) == 'metadata key "B" contains invalid characters'
     assert refusal({"z_": "x", "etag": "x", "a": "b\n"}) == 'metadata value for key "a" contains newlines'
 
@@ -82,7 +82,7 @@ def test_tags_have_one_form() -> None:  # C10, A27
     assert tags_as_list("") == "[]"
 
 
-def test_words_of_requests_are_ordinary_keys() -> None:  # A26
+def test_a_26_words_of_requests_are_ordinary_keys() -> None:  # A26
     words = ["limit", "cursor", "query", "complete", "next-cursor", "op", "hash", "page-size", "since", "filter"]
     assert set(publisher_metadata(dict.fromkeys(words, "x"))) == set(words)
 
@@ -116,7 +116,7 @@ def test_default_type_counts_for_the_limits() -> None:
     )
 
 
-def test_merge_can_pass_the_limits() -> None:  # C8
+def test_c_8_a_merge_can_pass_the_limits() -> None:
     merged = merge_for_append({"a": "x" * 600}, {"b": "y" * 600})
     assert store_refusal(merged) == "invalid publisher metadata: metadata too large (max 1024 bytes)"
 

@@ -82,7 +82,7 @@ def test_times(text: str, instant: datetime) -> None:
         "yesterday",
     ],
 )
-def test_what_is_no_time(text: str) -> None:
+def test_a_33_what_is_no_time(text: str) -> None:
     assert parse_rfc3339(text) is None
 
 

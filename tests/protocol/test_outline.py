@@ -64,7 +64,7 @@ DOCUMENTS = [
 
 
 @pytest.mark.parametrize("text", DOCUMENTS)
-def test_c47_headings_are_those_of_commonmark(text: str) -> None:
+def test_c_47_headings_are_those_of_commonmark(text: str) -> None:
     assert ours(text) == reference(text)
 
 
@@ -95,7 +95,7 @@ def test_an_anchor_keeps_letters_numbers_and_dashes(text: str, expected: str) ->
     assert anchor(text) == expected
 
 
-def test_c47_anchors_of_duplicates_count_as_taken() -> None:
+def test_c_47_anchors_of_duplicates_count_as_taken() -> None:
     body = b"# Notes\n\n# Notes\n\n# Notes-1\n\nNotes\n---\n"
     assert [section.anchor for section in sections(body)] == ["notes", "notes-1", "notes-1-1", "notes-2"]
 
@@ -125,7 +125,7 @@ def test_sections_are_own_text_with_the_trail_of_headings() -> None:
         (b"", ""),
     ],
 )
-def test_c46_the_title_is_the_first_level_1_heading_outside_code(body: bytes, title: str) -> None:
+def test_c_46_the_title_is_the_first_level_1_heading_outside_code(body: bytes, title: str) -> None:
     assert first_title(body) == title
 
 

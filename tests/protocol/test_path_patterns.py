@@ -60,7 +60,7 @@ from mark_protocol.patterns import PatternError, check_pattern, literal_prefix_w
         ("/*[^a]*b", "/x/b", False),
     ],
 )
-def test_decisions(pattern: str, path: str, permitted: bool) -> None:
+def test_a_17_decisions(pattern: str, path: str, permitted: bool) -> None:
     check_pattern(pattern)
     assert matches(pattern, path) is permitted
 
@@ -81,7 +81,7 @@ def test_any_depth_is_a_segment_of_its_own(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["/team-*/**", "/team-?/**/a.md", "/[a]/**", "docs/**", "*"])
-def test_pattern_that_permits_less_than_it_says_is_warned_about(pattern: str) -> None:  # A16
+def test_a_16_a_pattern_that_permits_less_than_it_says_is_warned_about(pattern: str) -> None:  # A16
     assert literal_prefix_warning(pattern) is not None
 
 

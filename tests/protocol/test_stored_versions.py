@@ -60,7 +60,7 @@ def test_bytes_of_a_recorded_document() -> None:
 
 
 @pytest.mark.parametrize("value", ["a: b", "#y", '"quoted"', "'", "  two  ", "", " ", "[x]", "- a", "\tx", "\u2028"])
-def test_values_are_stored_without_quotes(value: str) -> None:  # A25
+def test_a_25_values_are_stored_without_quotes(value: str) -> None:  # A25
     data = encode_version(1, None, {"title": value, "x": value}, b"body")
     assert f"\nmeta.x: {value}\n".encode() in data
     assert parse_version(data).metadata == {"title": value, "x": value}
@@ -179,7 +179,7 @@ values = st.text(
 
 
 @given(st.integers(1, 2**31 - 1), st.dictionaries(keys, values, max_size=6), st.binary(max_size=60))
-def test_what_is_stored_reads_back(number: int, metadata: dict[str, str], body: bytes) -> None:
+def test_a_25_what_is_stored_reads_back(number: int, metadata: dict[str, str], body: bytes) -> None:
     previous = None if number == 1 else "5" * 64
     data = encode_version(number, previous, metadata, body)
     expected = {key: normalise_tags(value) if key == "tags" else value for key, value in metadata.items()}

@@ -78,7 +78,7 @@ def test_faults_of_grammar_are_bad_requests(data: bytes) -> None:
     ],
     ids=["empty", "no line", "line", "body", "payload", "block"],
 )
-def test_limits_are_server_errors(data: bytes) -> None:  # A23
+def test_a_23_limits_are_server_errors(data: bytes) -> None:  # A23
     assert refusal(data) == UNREADABLE
 
 

@@ -34,7 +34,7 @@ def test_error_body_gives_back_the_bytes_of_a_path() -> None:
     assert error_body(Status.NOT_FOUND, "/\udcff not found").endswith(b"/\xff not found\n")
 
 
-def test_empty_stream_has_no_status() -> None:  # A22
+def test_a_22_an_empty_stream_has_no_status() -> None:  # A22
     assert parse_response(b"") == Response("")
 
 

@@ -83,7 +83,7 @@ async def test_a_credential_can_be_asked_for_and_a_given_one_wins(kit, a_pool):
     assert [parse_request(data).metadata["auth"] for data in server.requests] == ["grant 0", "grant 1", "own"]
 
 
-async def test_a_list_is_asked_for_each_time(kit, a_pool):
+async def test_a_9_c_41_a_list_is_asked_for_each_time(kit, a_pool):
     server = await kit.listener(answer=lambda data: (OK,))
     client = MarkClient(a_pool(server.listener.address))
     await client.list("/")
@@ -99,7 +99,7 @@ async def test_a_refusal_is_a_response_and_is_not_repeated(kit, a_pool):
     assert len(server.requests) == 1
 
 
-async def test_a_failed_stream_keeps_the_connection_for_the_others(kit, a_pool, until):
+async def test_c_32_a_failed_stream_keeps_the_connection_for_the_others(kit, a_pool, until):
     server = await kit.listener(answer=lambda data: None)
     pool = a_pool(server.listener.address)
     one, two = (asyncio.create_task(pool.exchange(data, timeout=20)) for data in (b"one", b"two"))
@@ -115,7 +115,7 @@ async def test_a_failed_stream_keeps_the_connection_for_the_others(kit, a_pool, 
     assert len(server.of("opened")) == 1
 
 
-async def test_a_dead_connection_is_replaced(kit, a_pool, until):
+async def test_c_32_a_dead_connection_is_replaced(kit, a_pool, until):
     server = await kit.listener()
     pool = a_pool(server.listener.address)
     assert await pool.exchange(b"one", timeout=20) == b"echo one"
@@ -143,7 +143,7 @@ async def test_a_read_is_tried_again_after_a_failure(kit, a_pool):
     assert len(server.requests) == 3
 
 
-async def test_an_empty_answer_is_a_failure_in_the_end(kit, a_pool):
+async def test_a_22_c_49_an_empty_answer_is_a_failure_in_the_end(kit, a_pool):
     server = await kit.listener(answer=lambda data: ())
     with pytest.raises(Unreachable, match=r"FETCH /tea\.md: the server sent no status"):
         await MarkClient(a_pool(server.listener.address)).fetch("/tea.md")
@@ -212,7 +212,7 @@ async def test_a_path_that_cannot_be_sent_is_an_error_before_anything_is(kit, a_
     assert server.of("opened") == []
 
 
-async def test_an_evicted_connection_stays_open_until_its_last_request(kit, a_pool, until):
+async def test_c_35_an_evicted_connection_stays_open_until_its_last_request(kit, a_pool, until):
     old = await kit.listener(answer=lambda data: None)
     new = await kit.listener()
     pool = a_pool(old.listener.address)
@@ -316,7 +316,7 @@ FIRST = ({"title": "Tea"}, b"# Tea")
         (Request(Verb.ARCHIVE, "/tea.md"), [FIRST], False),
     ],
 )
-async def test_a_lost_write_is_settled_by_looking(kit, a_pool, write, there, done):
+async def test_c_34_a_lost_write_is_settled_by_looking(kit, a_pool, write, there, done):
     server = await kit.listener(answer=a_document(*there))
     assert await settle(MarkClient(a_pool(server.listener.address), auth="secret"), write) is done
     assert all(parse_request(data).metadata["auth"] == "secret" for data in server.requests)

@@ -373,7 +373,7 @@ async def test_half_open_handshakes_are_dropped_in_time(kit, udp_socket, until):
     assert server.calls == []
 
 
-async def test_an_answer_that_nobody_takes_is_given_up(kit, until):
+async def test_c_50_an_answer_that_nobody_takes_is_given_up(kit, until):
     server = await kit.listener(
         answer=lambda data: (bytes(8 * MIB),) if data == b"big" else (b"ok",), request_timeout=1.0
     )

@@ -93,7 +93,7 @@ async def test_titles_come_from_metadata_heading_or_name(engine: Engine) -> None
     }
 
 
-async def test_c44_a_scope_ends_at_a_slash(engine: Engine) -> None:
+async def test_c_44_a_scope_ends_at_a_slash(engine: Engine) -> None:
     for path in ("/docs/a.md", "/docs/b/c.md", "/docsx/a.md", "/docs-a.md", "/docs0.md"):
         await put(engine, path)
     assert await paths(engine, "*", scope="/docs") == ["/docs/a.md", "/docs/b/c.md"]

@@ -54,7 +54,7 @@ async def test_missing_and_archived_documents(a_world: Callable[..., Any]) -> No
 
 
 class TestVersions:
-    async def test_versions_are_fetched_by_number(self, a_world: Callable[..., Any]) -> None:
+    async def test_a_31_versions_are_fetched_by_number(self, a_world: Callable[..., Any]) -> None:
         world = await a_world()
         await world.publish("/a.md", b"one")
         await world.publish("/a.md", b"two")
@@ -65,7 +65,7 @@ class TestVersions:
             assert response.metadata["current-version"] == "2"
 
     @pytest.mark.parametrize("path", ["/a.md/v3", "/a.md/v0", "/a.md/v-1", "/a.md/V1", "/a.md/v", "/b.md/v1", "/v1"])
-    async def test_what_is_no_version_is_not_found(self, a_world: Callable[..., Any], path: str) -> None:
+    async def test_a_31_what_is_no_version_is_not_found(self, a_world: Callable[..., Any], path: str) -> None:
         world = await a_world()
         await world.publish("/a.md")
         assert message(await world.ask("FETCH", path)) == f"{path} not found"
@@ -174,6 +174,22 @@ class TestDirectories:
         assert (response.body, response.metadata["version"]) == (b"# Notes\n", "1")
         assert "type" not in response.metadata
 
+    async def test_a_26_words_of_listings_in_metadata_are_not_the_state_of_a_listing(
+        self, a_world: Callable[..., Any]
+    ) -> None:
+        world = await a_world()
+        words = {"complete": "false", "next_cursor": "AQAA", "cursor": "x", "limit": "1", "query": "*", "op": "archive"}
+        await world.publish("/notes/index.md", **words)
+        fetched = await world.ask("FETCH", "/notes/")
+        # They are metadata like any other: without them nobody could rebuild the bytes that the etag is of. That it is
+        # a document says `version`; a listing has `entries`, which no metadata can be.
+        assert fetched.metadata["complete"] == "false"
+        assert "version" in fetched.metadata
+        assert "entries" not in fetched.metadata
+        assert (await world.ask("PUBLISH", "/notes/index.md", b"x", entries="1")).status == "bad-request"
+        listed = await world.ask("LIST", "/notes/")
+        assert listed.metadata == {"entries": "1", "complete": "true"}
+
     async def test_c_4_an_archived_index_counts_as_absent(self, a_world: Callable[..., Any]) -> None:
         world = await a_world()
         await world.publish("/notes/index.md")
@@ -211,7 +227,7 @@ class TestDirectories:
         assert (await world.ask("FETCH", "/notes", auth="")).status == "unauthorized"
 
 
-async def test_a_damaged_version_is_told_from_a_missing_one(a_world: Callable[..., Any]) -> None:
+async def test_a_4_a_damaged_version_is_told_from_a_missing_one(a_world: Callable[..., Any]) -> None:
     world = await a_world()
     await world.publish("/a.md")
     view = await world.engine.view(exact=True)

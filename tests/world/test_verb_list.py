@@ -44,7 +44,7 @@ async def test_what_is_no_directory_is_not_found(a_world: Callable[..., Any]) ->
     assert message(await world.ask("LIST", "/nowhere/")) == "/nowhere not found"
 
 
-async def test_c_30_names_with_tabs_and_markup_are_escaped(a_world: Callable[..., Any]) -> None:
+async def test_a_30_names_with_tabs_and_markup_are_escaped(a_world: Callable[..., Any]) -> None:
     world = await a_world()
     await world.publish("/d/a\tb|c.md")
     assert (await world.ask("LIST", "/d")).body.endswith(b"- [a\tb\\|c.md](a%09b%7Cc.md)\n")

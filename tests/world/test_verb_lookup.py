@@ -167,7 +167,7 @@ class TestRank:
         titles = {match.path: match.title for match in await rows(world, "*")}
         assert titles == {"/a.md": "Real", "/named.md": "Given", "/bare.md": "bare.md"}
 
-    async def test_odd_importance_counts_as_neutral(self, a_world: Callable[..., Any]) -> None:
+    async def test_a_35_odd_importance_counts_as_neutral(self, a_world: Callable[..., Any]) -> None:
         world = await a_world()
         for name, text in {"a": "nan", "b": "2", "c": "-1", "d": "much", "e": "0x1p-2", "f": " 0.7 "}.items():
             await world.publish(f"/{name}.md", importance=text)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mark_protocol.response import Response
+from mark_protocol.request import Request, Verb, encode_request, parse_request
+from mark_protocol.response import Response, encode_response, parse_response
 
 HASH_PATH = "/sha256-" + "0" * 64
 WRITES = ("PUBLISH", "APPEND", "ARCHIVE")
@@ -79,7 +80,7 @@ class TestOrderOfChecks:
         ("path", "body", "metadata", "status", "problem"),
         [
             ("/a.txt", b"", {}, "bad-request", "publish path must end in .md"),
-            ("/a.md", b"\xff", {}, "bad-request", "document body must be valid UTF-8 text"),  # pitfall C14
+            ("/a.md", b"\xff", {}, "bad-request", "document body must be valid UTF-8 text"),
             ("/a.md", b"", {"version": "1"}, "server-error", "append requires a body"),
             ("/a.md", b"x", {"version": "1"}, "bad-request", 'metadata key "version" is reserved'),
             ("/a.md", b"x", {}, "bad-request", "APPEND requires expected-version metadata"),
@@ -123,8 +124,7 @@ class TestPublish:
         world = await a_world()
         first = await world.ask("PUBLISH", "/a.md", b"one", tags="alpha, beta")
         assert first == Response("created", {"version": "1", "modified": "2027-01-15T08:00:01Z"})
-        # Pitfall C10: tags are compared in their normal form.
-        again = await world.ask("PUBLISH", "/a.md", b"one", tags=" alpha,beta ", expected_version="1")
+        again = await world.ask("PUBLISH", "/a.md", b"one", tags="alpha, beta", expected_version="1")
         assert again == Response("ok", {"version": "1", "modified": "2027-01-15T08:00:01Z"})
         assert (await world.ask("PUBLISH", "/a.md", b"one")).metadata["version"] == "2"
 
@@ -165,9 +165,9 @@ class TestPublish:
     @pytest.mark.parametrize(
         ("path", "rule"),
         [
-            ("/" + "n" * 256 + ".md", "a segment is longer than 255 bytes"),  # pitfall A37
+            ("/" + "n" * 256 + ".md", "a segment is longer than 255 bytes"),
             ("/a" * 450 + ".md", "it is longer than 900 bytes"),
-            ("/a/versions/b.md", "a segment is named versions"),  # pitfall A13
+            ("/a/versions/b.md", "a segment is named versions"),
             ("/\udcff.md", "it is not valid UTF-8"),
         ],
     )
@@ -185,6 +185,80 @@ class TestPublish:
         answers = await asyncio.gather(*(world.ask("PUBLISH", "/a.md", f"{n}".encode()) for n in range(20)))
         assert {answer.status for answer in answers} == {"created"}
         assert sorted(int(answer.metadata["version"]) for answer in answers) == list(range(1, 21))
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            ({"tags": "alpha, beta"}, {"tags": " alpha,beta "}),
+            ({"tags": "alpha"}, {"tags": "alpha,,"}),
+            ({"type": "Document"}, {}),
+        ],
+    )
+    async def test_c_10_metadata_is_compared_as_it_is_kept(
+        self, a_world: Callable[..., Any], first: dict[str, str], second: dict[str, str]
+    ) -> None:
+        world = await a_world()
+        await world.publish("/a.md", b"one", **first)
+        etag = (await world.ask("FETCH", "/a.md")).metadata["etag"]
+        again = await world.ask("PUBLISH", "/a.md", b"one", **second)
+        assert (again.status, again.metadata["version"]) == ("ok", "1")
+        assert (await world.ask("FETCH", "/a.md")).metadata["etag"] == etag
+
+    async def test_a_27_tags_that_are_empty_are_kept_so_and_are_no_change(self, a_world: Callable[..., Any]) -> None:
+        world = await a_world()
+        for tags in ("", " , ", ""):
+            answer = await world.publish("/a.md", b"one", tags=tags)
+            assert answer.metadata["version"] == "1"
+        head = (await world.engine.view(exact=True)).head("/a.md").record
+        assert b"\ntags: []\n" in await world.engine.stored(head)
+        assert (await world.ask("FETCH", "/a.md")).metadata["tags"] == ""
+        assert (await world.ask("PUBLISH", "/a.md", b"one")).metadata["version"] == "2", "no tags is another thing"
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            "a: b",
+            "a:",
+            "#y",
+            "x #y",
+            "'",
+            '"',
+            "\"a\" and 'b'",
+            " x ",
+            "  ",
+            "",
+            "- a",
+            "[x]",
+            "---",
+            "1",
+            "yes",
+            "\t",
+            "ä🍵",
+        ],
+    )
+    async def test_a_25_a_value_comes_back_as_it_was_sent(self, a_world: Callable[..., Any], value: str) -> None:
+        world = await a_world()
+        sent = parse_request(encode_request(Request(Verb.PUBLISH, "/a.md", {"title": value, "x": value}, b"one")))
+        await world.publish(sent.path, sent.body, **sent.metadata)
+        for asked in (world, await world.reopened()):
+            answer = parse_response(encode_response(await asked.ask("FETCH", "/a.md")))
+            assert (answer.metadata["title"], answer.metadata["x"]) == (value, value)
+            again = await asked.ask("PUBLISH", "/a.md", b"one", title=value, x=value)
+            assert (again.status, again.metadata["version"]) == ("ok", "1")
+        await asked.engine.close()
+
+    @pytest.mark.parametrize("body", [b"\xff\xfe", b"text \xc3", b"\x89PNG\r\n\x1a\n", b"\xed\xa0\x80"])
+    async def test_c_14_bytes_that_are_no_text_are_refused_and_change_nothing(
+        self, a_world: Callable[..., Any], body: bytes
+    ) -> None:
+        world = await a_world()
+        await world.publish("/a.md", b"one")
+        for verb, path in (("PUBLISH", "/a.md"), ("APPEND", "/a.md"), ("PUBLISH", "/b.md")):
+            response = await world.ask(verb, path, body, expected_version="1" if path == "/a.md" else "")
+            assert (response.status, message(response)) == ("bad-request", "document body must be valid UTF-8 text")
+        assert (await world.ask("FETCH", "/a.md")).body == b"one"
+        assert (await world.ask("VERSIONS", "/a.md")).metadata["total"] == "1"
+        assert (await world.ask("VERSIONS", "/b.md")).status == "not-found"
 
     async def test_c_12_a_body_with_front_matter_of_its_own_survives(self, a_world: Callable[..., Any]) -> None:
         world = await a_world()
@@ -297,6 +371,10 @@ class TestRights:
         await world.publish("/a.md", b"two", retention="1")
         assert (await world.ask("FETCH", "/a.md/v1")).status == "not-found"
         assert (await world.ask("FETCH", "/a.md")).metadata["retention"] == "1"
+        compatible = await a_world(tokens=(("writer", "/**", ("publish",)),), compatible=True)
+        for body in (b"one", b"two"):
+            assert (await compatible.ask("PUBLISH", "/a.md", body, auth="writer", retention="1")).status == "created"
+        assert (await compatible.ask("FETCH", "/a.md/v1")).status == "not-found"
 
     async def test_c_7_retention_is_not_inherited(self, a_world: Callable[..., Any]) -> None:
         world = await a_world()

@@ -157,3 +157,23 @@ async def test_c_50_a_reader_that_stops_reading_loses_its_watch_and_delays_nobod
         await asyncio.to_thread(wait_until, "the deaf watch to end", ended)
         assert [(line["reason"], line["told"]) for line in ended()] == [("stopped by its reader", 5)]
     connection.close()
+
+
+async def test_a_39_answers_that_nobody_reads_hold_up_no_writer(
+    start_world: Callable[..., Any], token_file: Callable[..., str], wait_until: Callable[..., Any]
+) -> None:
+    world = an_open_world(start_world, token_file, limits={"requestTimeout": "60s", "rate": {"perSecond": 0}})
+    configuration = QuicConfiguration(
+        is_client=True, alpn_protocols=["mark"], verify_mode=ssl.CERT_NONE, max_stream_data=2000
+    )
+    assert (await world.request("PUBLISH", "/a.md", b"x" * 1_000_000, auth="admin")).status == "created"
+    async with connect("127.0.0.1", world.port, configuration=configuration, create_protocol=Deaf) as deaf:
+        for _ in range(8):
+            deaf.ask(a_request(Verb.FETCH, "/a.md"))
+            deaf.ask(a_request(Verb.LIST, "/"))
+        await asyncio.to_thread(wait_until, "the reads", lambda: len(world.requests()) > 16)
+        for number in range(2, 6):
+            answer = await world.request("PUBLISH", "/a.md", b"y" * number, auth="admin")
+            assert (answer.status, answer.metadata["version"]) == ("created", str(number))
+        assert (await world.request("FETCH", "/a.md", auth="admin")).body == b"yyyyy"
+        assert (await world.request("ARCHIVE", "/a.md", auth="admin")).status == "ok"

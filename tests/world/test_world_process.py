@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -314,3 +315,18 @@ class TestEnd:
         world.start()
         assert (await world.request("FETCH", "/a.md")).status == "archived"
         assert (await world.request("FETCH", "/a.md/v1")).body == b"one"
+
+    async def test_a_5_times_are_those_of_the_log_and_not_of_files(
+        self, start_world: Callable[..., Any], token_file: Callable[..., str]
+    ) -> None:
+        world = start_world(tokens=token_file(WRITER), reads="public")
+        for name in "ab":
+            await world.request("PUBLISH", f"/{name}.md", name.encode(), auth="admin")
+        before = [await world.request("FETCH", "/a.md"), await world.request("LOOKUP", "/", query="*")]
+        world.stop()
+        for file in world.store.rglob("*"):
+            os.utime(file, (1, 1) if "a.md" in str(file) else (4_000_000_000, 4_000_000_000))
+        world.start()
+        assert [await world.request("FETCH", "/a.md"), await world.request("LOOKUP", "/", query="*")] == before
+        since = await world.request("FETCH", "/a.md", if_modified_since=before[0].metadata["modified"])
+        assert since.status == "not-modified"
