@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 LOCKS := world broker operator dev
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all test-stress test-histories bench-store measure-content lint format crds chart control-plane lock clean
+.PHONY: help env demo test test-all test-stress test-histories bench-store bench-world measure-content lint format crds chart control-plane lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test-histories: $(STAMP) ## draw 1,000 legal histories and verify what each leav
 
 bench-store: $(STAMP) ## what the store engine does on this machine: commits a second, cold start, memory
 	@$(BIN)/python -m tests.benchmarks.store
+
+bench-world: $(STAMP) ## what a request costs a world: server CPU, rates, times, memory, beside the bare engine; 6 minutes
+	@$(BIN)/python -m tests.benchmarks.world
 
 measure-content: $(STAMP) ## how often the checks for secrets and personal data find something in documents around here
 	@$(BIN)/python -m tests.benchmarks.content
