@@ -3,7 +3,10 @@ randomness; the same input gives the same plan, byte for byte.
 
 objects      references, objects to generate, change, apply and remove: what a plan is made of
 reports      what running processes say of themselves
-rotation     exchanging keys, authorities and tokens without a refusal: one state machine
+rotation     exchanging keys, authorities and tokens without a refusal: one state machine. It is used by
+             rotation_keys, rotation_authority, rotation_token; rotation_universe puts these together
+certificate  when a World gets another certificate
+sync         pods that have not loaded what lies ready
 recipes      what generated Secrets are to contain
 site         where the operator runs: namespace, version, images
 names        names of children

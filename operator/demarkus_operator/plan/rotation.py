@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import Any
 
 from demarkus_operator.plan import labels
-from demarkus_operator.plan.objects import Manifest
+from demarkus_operator.plan.objects import Change, Manifest
 
 
 class Turn(StrEnum):
@@ -155,13 +155,52 @@ def _leave(old: Old, pace: Pace, seen: Seen, now: datetime) -> Step:
     return Step(turn=Turn.DROP, name=old.name) if seen.settled else Step(turn=Turn.WAIT)
 
 
+def after(ring: Ring, taken: Step, now: datetime) -> Ring:
+    """The ring once a step was taken. One that was added shows in the Secret's data alone."""
+    match taken.turn:
+        case Turn.USE:
+            return ring.using(taken.name, now)
+        case Turn.REPLACE:
+            return ring.replaced_by(taken.name, now)
+        case Turn.NOTE:
+            return ring.noted(now)
+        case Turn.DROP:
+            return ring.without(taken.name)
+        case _:
+            return ring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turned:
+    """What a rotation comes to at present: a change, or what it waits for (empty for nothing) and until when."""
+
+    change: Change | None = None
+    waits: str = ""
+    until: datetime | None = None
+
+
+def turned(what: str, ring: Ring, taken: Step, change: Change | None) -> Turned:
+    """The outcome of a step: its change, if it has one. `what` is how people call the credential."""
+    if change is not None:
+        return Turned(change=change)
+    waits = ""
+    if taken.until is None and ring.coming:
+        waits = f"the next {what} is used once everybody who checks has loaded it"
+    elif taken.until is None and ring.old:
+        waits = f"the old {what} goes once everybody has gone on to the new one"
+    return Turned(waits=waits, until=taken.until)
+
+
 # Between two steps, a Secret keeps what can't be seen in its data in one annotation.
 
 
-def ring_of(secret: Manifest, kind: str, *, active: str, names: Iterable[str]) -> Ring:
-    """The ring of one kind in a Secret: `names` are the credentials that it holds, `active` is the one in use.
+def ring_of(
+    secret: Manifest, kind: str, *, active: str, names: Iterable[str], old: Container[str] = frozenset()
+) -> Ring:
+    """The ring of one kind in a Secret: `names` are the credentials that it holds, `active` is the one in use, `old`
+    are those that can be seen to be old.
 
-    Without a readable note, the Secret's age counts, and what is not active is taken for coming.
+    Without a readable note, the Secret's age counts, and what is neither is taken for coming.
     """
     metadata = secret["metadata"]
     note = notes_of(secret).get(kind) or {}
@@ -170,8 +209,8 @@ def ring_of(secret: Manifest, kind: str, *, active: str, names: Iterable[str]) -
     return Ring(
         active=active,
         since=_time(note.get("since")) or _time(metadata.get("creationTimestamp")) or datetime.min.replace(tzinfo=UTC),
-        coming=tuple(name for name in others if name not in kept),
-        old=tuple(Old(name=name, unused_since=_time(kept[name])) for name in others if name in kept),
+        coming=tuple(name for name in others if name not in kept and name not in old),
+        old=tuple(Old(name=name, unused_since=_time(kept.get(name))) for name in others if name in kept or name in old),
     )
 
 

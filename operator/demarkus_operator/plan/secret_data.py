@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from demarkus_operator.api.conditions import Reason
-from demarkus_operator.plan.objects import Manifest, Ref
+from demarkus_operator.plan.objects import Manifest, Observed, Ref
 from demarkus_operator.plan.refusal import Refusal
+from mark_protocol.grants import key_id
 
 SIGNING = "signing.json"
 """Of a gateway's keys: which of them sign."""
 
 _IDENTIFIER = re.compile(rb"[0-9a-f]{32}")
+
+
+def there(observed: Observed, ref: Ref) -> Manifest:
+    """A Secret that was generated in an earlier round. Raises Refusal if it is gone."""
+    found = observed.get(ref)
+    if found is None:
+        raise Refusal(Reason.MATERIAL_INVALID, f"{ref} is missing")
+    return found
 
 
 def field(secret: Manifest, key: str) -> bytes:
@@ -73,6 +86,50 @@ def check_certificate(secret: Manifest, ca_certificate: bytes, now: datetime) ->
     if certificate.not_valid_after_utc <= now:
         ended = certificate.not_valid_after_utc.isoformat()
         raise _invalid(secret, f"holds a certificate that ended at {ended}; {anew}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authorities:
+    """The certificate authorities that are trusted at present.
+
+    Attributes:
+        certificates: by the identifiers of their keys, in PEM.
+        active: which of them signs.
+        key: its key, in PEM.
+        places: field of the Secret (`ca`, `next`, `previous`) -> identifier.
+    """
+
+    certificates: Mapping[str, bytes]
+    active: str
+    key: bytes = dataclasses.field(repr=False)
+    places: Mapping[str, str]
+
+    @property
+    def bundle(self) -> bytes:
+        """All of them, in an order that does not depend on their places."""
+        return b"".join(self.certificates[kid] for kid in sorted(self.certificates))
+
+
+def authorities(secret: Manifest) -> Authorities:
+    """The authorities in a Secret. Raises Refusal if they can't be read."""
+    _, key = authority(secret)
+    certificates, places = {}, {}
+    for place in ("ca", "next", "previous"):
+        if f"{place}.crt" in (secret.get("data") or {}):
+            pem = field(secret, f"{place}.crt")
+            kid = _issuer(secret, place, pem)
+            certificates[kid], places[place] = pem, kid
+    return Authorities(certificates=certificates, active=places["ca"], key=key, places=places)
+
+
+def _issuer(secret: Manifest, place: str, pem: bytes) -> str:
+    try:
+        key = x509.load_pem_x509_certificate(pem).public_key()
+    except ValueError:
+        key = None
+    if not isinstance(key, EllipticCurvePublicKey):
+        raise _invalid(secret, f"holds no readable certificate in {place}.crt; restore it")
+    return key_id(key)
 
 
 def kids(secret: Manifest, kind: str) -> list[str]:

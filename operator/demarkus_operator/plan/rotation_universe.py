@@ -1,0 +1,127 @@
+"""What of a Universe's keys and authority has to be changed next, and what for the time being is trusted."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from demarkus_operator.api.durations import duration
+from demarkus_operator.api.universe import UniverseSpec
+from demarkus_operator.plan import labels, rotation_authority, rotation_keys, secret_data, sync
+from demarkus_operator.plan.children.broker_config import CA_FILE, CONFIG_FILE
+from demarkus_operator.plan.names import UniverseNames
+from demarkus_operator.plan.objects import Change, Manifest, Observed
+from demarkus_operator.plan.reports import Report
+from demarkus_operator.plan.rotation import Turned
+
+LOOK = 10.0
+"""Seconds until processes that have to load something are asked again."""
+_SOONEST = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """How things stand.
+
+    Attributes:
+        change: what has to be done first.
+        bundle: the certificates of all authorities that are trusted.
+        waits: what is waited for, in sentences.
+        requeue: seconds after which to look again, or None.
+    """
+
+    change: tuple[Change, ...]
+    bundle: bytes
+    waits: tuple[str, ...] = ()
+    requeue: float | None = None
+
+
+def trust_of(
+    universe: Manifest,
+    spec: UniverseSpec,
+    names: UniverseNames,
+    authority: Manifest,
+    keys: Manifest,
+    observed: Observed,
+    worlds: Sequence[Manifest],
+    reports: Sequence[Report],
+    now: datetime,
+) -> Trust:
+    """How things stand with a Universe. `worlds` are all that name it. Raises Refusal for what can't be read."""
+    every = duration(spec.trust.rotate_every) if spec.trust and spec.trust.rotate_every else None
+    revoked = revoked_by(universe)
+    loaded = [_loaded(world) for world in worlds if _serves(world)]
+    config = (observed.get(names.config) or {}).get("data") or {}
+    turns = [
+        rotation_authority.turn(
+            authority,
+            common_name=f"universe {names.name}",
+            every=every,
+            published=config.get(CA_FILE),
+            reports=reports,
+            shown=[one.get("authority") for one in loaded],
+            now=now,
+            revoked=revoked,
+        ),
+        *rotation_keys.turns(
+            keys,
+            every=every,
+            reports=reports,
+            key_sets=[one.get("keySet") for one in loaded],
+            now=now,
+            revoked=revoked,
+        ),
+    ]
+    # Two kinds of keys share a Secret, and a guard holds for one change.
+    change = first_changes(turns)
+    wanted = {
+        "config": _sha256(config.get(CONFIG_FILE)),
+        "caBundle": _sha256(config.get(CA_FILE)),
+        "keys": rotation_keys.digest(keys),
+    }
+    return Trust(
+        change=change or sync.nudges(names.namespace, reports, wanted),
+        bundle=secret_data.authorities(authority).bundle,
+        waits=tuple(turn.waits for turn in turns if turn.waits),
+        requeue=requeue_of(turns, now),
+    )
+
+
+def revoked_by(subject: Manifest) -> frozenset[str]:
+    """What the owner of a World or Universe wants to be accepted no longer."""
+    text = (subject["metadata"].get("annotations") or {}).get(labels.REVOKE_KEY) or ""
+    return frozenset(re.split(r"[\s,]+", text)) - {""}
+
+
+def first_changes(turns: Iterable[Turned]) -> tuple[Change, ...]:
+    """The changes of all turns, but of each object only the first."""
+    found: dict[Any, Change] = {}
+    for turn in turns:
+        if turn.change is not None:
+            found.setdefault(turn.change.ref, turn.change)
+    return tuple(found.values())
+
+
+def requeue_of(turns: Iterable[Turned], now: datetime) -> float | None:
+    """When the first of them wants to be looked at again, in seconds from now."""
+    found = [(turn.until - now).total_seconds() for turn in turns if turn.until is not None]
+    found += [LOOK for turn in turns if turn.waits]
+    return max(_SOONEST, min(found)) if found else None
+
+
+def _serves(world: Manifest) -> bool:
+    conditions = (world.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _loaded(world: Manifest) -> Mapping[str, str]:
+    loaded: Mapping[str, str] = (world.get("status") or {}).get("loaded") or {}
+    return loaded
+
+
+def _sha256(text: str | None) -> str:
+    return hashlib.sha256((text or "").encode()).hexdigest()
