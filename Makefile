@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 LOCKS := world broker operator dev
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all test-stress test-histories bench-store bench-world measure-content lint format crds chart control-plane lock clean
+.PHONY: help env demo test test-all conformance test-stress test-histories fuzz bench-store bench-world measure-content lint format crds chart control-plane lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ test: $(STAMP) ## every check and test that fits on a laptop; prints what each p
 test-all: $(STAMP) ## the same, and nothing may be skipped
 	@$(BIN)/python -m dev.run_tests --no-skips
 
+conformance: $(STAMP) ## ask a Mark server for every rule: HOST=... PORT=... PROFILE=... (docs/conformance.md); our own without
+	@$(BIN)/python -m pytest -q --no-header tests/conformance $(if $(PROFILE),--mark-profile $(PROFILE)) \
+	  $(if $(HOST),--mark-host $(HOST)) $(if $(PORT),--mark-port $(PORT)) $(ARGS)
+
 test-stress: STRESS_SECONDS ?= 600
 test-stress: $(STAMP) ## three writers, one bucket, faults and freezes for 10 minutes; a minute of throttling
 	@DEMARKUS_STRESS_SECONDS=$(STRESS_SECONDS) DEMARKUS_THROTTLE_SECONDS=60 \
@@ -40,6 +44,10 @@ test-stress: $(STAMP) ## three writers, one bucket, faults and freezes for 10 mi
 test-histories: HISTORIES ?= 1000
 test-histories: $(STAMP) ## draw 1,000 legal histories and verify what each leaves behind: no false alarm
 	@DEMARKUS_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest -q --no-header tests/faults/test_legal_histories.py
+
+fuzz: FUZZ_SECONDS ?= 600
+fuzz: $(STAMP) ## what comes from strangers, mutated for 10 minutes: parsers guided by coverage, a world under datagrams
+	@$(BIN)/python -m tests.fuzz.campaign --seconds $(FUZZ_SECONDS)
 
 bench-store: $(STAMP) ## what the store engine does on this machine: commits a second, cold start, memory
 	@$(BIN)/python -m tests.benchmarks.store
