@@ -55,6 +55,14 @@ class Reason(StrEnum):
     REFUSED = "Refused"
     TRY_LATER = "TryLater"
     INTERNAL_ERROR = "InternalError"
+    SUSPENDED = "Suspended"
+    REFERENCE_MISSING = "ReferenceMissing"
+    CONFIG_TOO_LARGE = "ConfigTooLarge"
+    SETTLED = "Settled"
+    ROLLING_OUT = "RollingOut"
+    AS_ASKED = "AsAsked"
+    PAUSED = "Paused"
+    NOT_PAUSED = "NotPaused"
     STORE_LOST = "StoreLost"
     STORE_FOREIGN = "StoreForeign"
     CONSISTENT = "Consistent"
@@ -63,6 +71,10 @@ class Reason(StrEnum):
     HISTORY_SHORTENED = "HistoryShortened"
     HISTORY_REPLACED = "HistoryReplaced"
     NOTE_INVALID = "NoteInvalid"
+    ROLLOUT_HALTED = "RolloutHalted"
+    ROLLOUT_PAUSED = "RolloutPaused"
+    VOLUME_GROWING = "VolumeGrowing"
+    GROWTH_REFUSED = "GrowthRefused"
 
 
 MEANINGS: Mapping[Reason, tuple[str, str]] = {
@@ -107,6 +119,27 @@ MEANINGS: Mapping[Reason, tuple[str, str]] = {
     ),
     Reason.TRY_LATER: ("The API server could not be reached or was too busy.", "Nothing; it is tried again soon."),
     Reason.INTERNAL_ERROR: ("A bug. The operator's log has the details.", "Report it; it is tried again slowly."),
+    Reason.SUSPENDED: ("`spec.suspend` is set: no process runs, everything else stays.", "Take `suspend` away."),
+    Reason.REFERENCE_MISSING: (
+        "The spec names a Secret or ConfigMap, or a key in one, that is not there. Nothing is changed until it is.",
+        "Make it, or correct the spec.",
+    ),
+    Reason.CONFIG_TOO_LARGE: (
+        "A configuration does not fit into a ConfigMap (1 MiB). The one before stays in force.",
+        "Do what the message says: shorter seeds, or fewer access entries.",
+    ),
+    Reason.SETTLED: ("All pods are ready and as the spec wants them.", "Nothing."),
+    Reason.ROLLING_OUT: (
+        "Pods are being made, replaced or got ready.",
+        "Wait. If it lasts, look at the pods: `kubectl describe pod`, `kubectl logs`.",
+    ),
+    Reason.AS_ASKED: ("Everything that was asked for could be had.", "Nothing."),
+    Reason.PAUSED: (
+        "The annotation `demarkus.io/paused` is there: changes of the spec wait; certificates, tokens, keys and this "
+        "status go on.",
+        "Take the annotation away to go on.",
+    ),
+    Reason.NOT_PAUSED: ("Changes of the spec are carried out.", "Nothing."),
     Reason.STORE_LOST: (
         "The store of a known history is empty, or its newest entries are missing. Nothing is served and nothing new "
         "is begun.",
@@ -138,6 +171,20 @@ MEANINGS: Mapping[Reason, tuple[str, str]] = {
     Reason.NOTE_INVALID: (
         "What the World said of its history is not signed with its key.",
         "Restore the Secret `<world>-identity`; if it is as it was, treat the World as tampered with.",
+    ),
+    Reason.ROLLOUT_HALTED: (
+        "Somebody who got the new version does not serve with it. Nobody else gets it.",
+        "Find out why (`kubectl describe pod`, `kubectl logs`). It goes on by itself once that one serves; or set "
+        "`spec.version` back, and that one gets the earlier version at once.",
+    ),
+    Reason.ROLLOUT_PAUSED: (
+        "A new version is on its way and waits: `spec.rollout.paused` is set, or those who are left are paused.",
+        "Take `paused` away when it should go on.",
+    ),
+    Reason.VOLUME_GROWING: ("The volume gets larger. The World serves meanwhile.", "Nothing."),
+    Reason.GROWTH_REFUSED: (
+        "The volume can't be made larger. The World serves with the size it has.",
+        "Do what the message says: mostly the StorageClass has to say `allowVolumeExpansion: true`, or a quota is met.",
     ),
 }
 """What each reason means and what to do about it; the reference page is made from this."""

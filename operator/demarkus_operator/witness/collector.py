@@ -56,17 +56,19 @@ class _Known:
 
 
 class Collector:
-    """`Witness` over HTTPS."""
+    """`Witness` over HTTPS. A World is asked when its answer is older than `every`, or `again` if it gave none."""
 
-    def __init__(self, addresses: Addresses) -> None:
+    def __init__(self, addresses: Addresses, *, every: timedelta = EVERY, again: timedelta = AGAIN) -> None:
         self._addresses = addresses
+        self._every = every
+        self._again = again
         self._known: LRUCache[tuple[Ref, str], _Known] = LRUCache(MOST_WORLDS)
 
     async def testimony(self, ref: Ref, inquiry: Inquiry) -> Testimony:
         """See `Witness.testimony`."""
         place = (ref, inquiry.history)
         known = self._known.get(place)
-        if known is not None and _serves(known, inquiry):
+        if known is not None and self._serves(known, inquiry):
             return known.testimony
         try:
             async with asyncio.timeout(SECONDS):
@@ -80,6 +82,13 @@ class Collector:
         else:
             self._known[place] = _Known(testimony=testimony, size=size)
         return testimony
+
+    def _serves(self, known: _Known, inquiry: Inquiry) -> bool:
+        """Whether an answer still does for a question: it is young, and what it proves begins where it has to."""
+        age = inquiry.now - known.testimony.time
+        if known.silent_since is not None:
+            return age < self._again
+        return age < self._every and inquiry.size in (known.testimony.first, known.size)
 
     async def _ask(self, ref: Ref, inquiry: Inquiry) -> tuple[Testimony, int]:
         """The first answer of one of the World's processes, and the size it names. Raises NoAnswer."""
@@ -153,11 +162,3 @@ class _Caller:
         if not isinstance(answer, dict):
             raise NoAnswer(f"{self.address} answers {path} with something else than JSON")
         return answer
-
-
-def _serves(known: _Known, inquiry: Inquiry) -> bool:
-    """Whether an answer still does for a question: it is young, and what it proves begins where it has to."""
-    if known.silent_since is not None:
-        return inquiry.now - known.testimony.time < AGAIN
-    begins = inquiry.size in (known.testimony.first, known.size)
-    return begins and inquiry.now - known.testimony.time < EVERY
