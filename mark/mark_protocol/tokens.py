@@ -158,7 +158,8 @@ def render_entry(token: CapabilityToken) -> str:
         f"operations = [{', '.join(map(_toml_string, words))}]",
     ]
     if token.expires is not None:
-        lines.append(f'expires = "{token.expires.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z"')
+        instant = token.expires.astimezone(UTC).replace(microsecond=0, tzinfo=None)
+        lines.append(f'expires = "{instant.isoformat()}Z"')
     return "\n" + "\n".join(lines) + "\n"
 
 

@@ -65,6 +65,12 @@ def test_token_is_found_by_what_a_request_carries() -> None:
     assert tokens.find("\udcff") is None
 
 
+def test_an_expiry_of_long_ago_is_written_with_four_digits() -> None:
+    token = CapabilityToken("a", hash_token("a"), expires=datetime(53, 1, 1, tzinfo=UTC))
+    assert 'expires = "0053-01-01T00:00:00Z"\n' in render_entry(token)
+    assert parse_tokens(render_entry(token), source="tokens.toml").tokens == (token,)
+
+
 def test_token_is_valid_up_to_its_last_instant() -> None:
     instant = datetime(2027, 1, 1, tzinfo=UTC)
     token = CapabilityToken("a", hash_token("a"), expires=instant)
