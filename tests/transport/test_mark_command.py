@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from mark_protocol.listings import Child, VersionLine, render_list, render_versions
 from mark_protocol.request import Request, Verb, parse_request
 from mark_protocol.response import Response, encode_response
 from mark_protocol.transport.port import Address
+from mark_protocol.versions import content_hash, encode_version, etag
 
 MARK = Path(sys.executable).with_name("mark")
 
@@ -243,3 +245,46 @@ async def test_a_write_without_an_answer_is_looked_up(kit, world, mark):
     ran = await mark("publish", url, "--body", "x", "--expect", "0")
     assert ran.code == 1
     assert "a look at the server says: it was done" in ran.err
+
+
+STORED = encode_version(1, None, {"type": "Document"}, b"# Tea\n")
+BUSY = "note: localhost limits the rate of requests; going on more slowly\n"
+
+
+def a_small_world(data: bytes) -> Response:
+    """What a server of one document answers."""
+    request = parse_request(data)
+    if request.verb is Verb.LIST:
+        return Response("ok", {"entries": "1", "complete": "true"}, render_list("/", [Child("tea.md", False)]).body)
+    if request.verb is Verb.VERSIONS:
+        told = {"total": "1", "current": "1", "chain-valid": "true"}
+        return Response("ok", told, render_versions("/tea.md", [VersionLine(1, "2026-11-30T09:00:00Z")]))
+    metadata = {"type": "Document", "version": "1", "etag": etag(STORED), "content-hash": content_hash(b"# Tea\n")}
+    return Response("ok", metadata, b"# Tea\n")
+
+
+async def test_a_long_work_goes_on_when_the_server_is_busy(world, mark, tmp_path):
+    asked: set[bytes] = set()
+
+    def answer(data: bytes) -> tuple[bytes]:
+        response = a_small_world(data) if data in asked else Response("rate-limited")
+        asked.add(data)
+        return (encode_response(response),)
+
+    world.server.answer = answer
+    ran = await mark("export", world.url("/"), str(tmp_path / "out"))
+    assert ran == Ran(0, "1 written, 0 unchanged, 0 failed\n", BUSY)
+    assert (tmp_path / "out" / "tea.md").read_bytes() == b"# Tea\n"
+    asked.clear()
+    ran = await mark("verify", world.url("/"))
+    assert ran.out == f"intact /tea.md v1-v1 {etag(STORED)}\n"
+    assert (ran.code, ran.err) == (0, f"{BUSY}1 documents, 1 versions, 0 findings\n")
+    assert len(world.requests) == 10, "each request was sent twice"
+
+
+async def test_a_single_request_is_not_repeated_when_the_server_is_busy(world, mark):
+    world.response = Response("rate-limited")
+    ran = await mark("fetch", world.url())
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("rate-limited")
+    assert len(world.requests) == 1

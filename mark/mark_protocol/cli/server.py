@@ -12,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from mark_protocol.client.client import ClientError, MarkClient, OutcomeUnknown
+from mark_protocol.client.patience import PATIENCE, PatientClient
 from mark_protocol.client.pool import Pool
 from mark_protocol.client.settle import settle
 from mark_protocol.client.walk import Refused
@@ -38,12 +39,18 @@ class Server:
 
     def request(self, request: Request) -> Response:
         """Send one request and wait for its response. A failure without a response ends the command."""
-        return self.run(lambda client: _request(client, request))
+        return self._run(lambda client: _request(client, request), patience=0.0)
 
     def run(self, work: Callable[[MarkClient], Coroutine[Any, Any, T]]) -> T:
-        """Work that takes several requests. A failure ends the command; so does a refusal that is in its way."""
+        """Work that takes several requests. A failure ends the command; so does a refusal that is in its way.
+
+        What the server is too busy for is asked again for a while, and it is said that this takes time.
+        """
+        return self._run(work, patience=PATIENCE)
+
+    def _run(self, work: Callable[[MarkClient], Coroutine[Any, Any, T]], *, patience: float) -> T:
         try:
-            return asyncio.run(self._run(work))
+            return asyncio.run(self._work(work, patience=patience))
         except (Refused, WatchRefused) as error:
             click.echo(str(error), err=True)
             raise SystemExit(1) from error
@@ -52,10 +59,20 @@ class Server:
         except ValueError as error:
             raise click.UsageError(str(error)) from error
 
-    async def _run(self, work: Callable[[MarkClient], Coroutine[Any, Any, T]]) -> T:
+    async def _work(self, work: Callable[[MarkClient], Coroutine[Any, Any, T]], *, patience: float) -> T:
         pool = Pool([self.address], server_name=self.url.server_name, trust=self.trust, size=1)
+        told = False
+
+        def waiting(seconds: float) -> None:
+            nonlocal told
+            if not told:
+                click.echo(f"note: {self.url.server_name} limits the rate of requests; going on more slowly", err=True)
+            told = True
+
         try:
-            return await work(MarkClient(pool, auth=self.token, timeout=self.timeout))
+            return await work(
+                PatientClient(pool, auth=self.token, timeout=self.timeout, patience=patience, waiting=waiting)
+            )
         finally:
             await pool.close()
 
