@@ -67,9 +67,9 @@ class Disk:
         self.enter("write")
         return os.write(file, data)
 
-    def link(self, source: Any, target: Any) -> None:
+    def link(self, source: Any, target: Any, **given: Any) -> None:
         self.enter("link")
-        os.link(source, target)
+        os.link(source, target, **given)
 
     def fsync(self, file: int) -> None:
         self.enter("fsync")

@@ -9,6 +9,8 @@ taken), fsyncs the directory, then drops the first name. So an object is there c
 acknowledged survives the loss of power. An fsync that fails is final: the kernel may have dropped the pages and would
 report success the next time, so the driver stops and only opening the store anew tells what is on the disk.
 
+`delete` takes away folders that it leaves empty: their names are the paths of documents, which must be erasable, too.
+
 Calls run in a pool of threads of the driver's own; the loop never waits for the disk.
 """
 
@@ -73,6 +75,7 @@ class DirectoryBlobs:
         self._run_id = os.urandom(8).hex()
         self._directories: LRUCache[Path, None] = LRUCache(KNOWN_DIRECTORIES)
         self._directories_guard = threading.Lock()
+        self._removals = 0
 
     @classmethod
     async def open(cls, root: Path, *, fsync: Callable[[int], None] = os.fsync) -> "DirectoryBlobs":
@@ -180,18 +183,36 @@ class DirectoryBlobs:
         staged = self._root / "tmp" / f"{self._run_id}-{next(self._names)}"
         try:
             self._write(staged, data)
-            self._make_durable(target.parent)
-            with _opened(target.parent) as directory:
-                try:
-                    os.link(staged, target)
-                except FileExistsError:
-                    # Whoever reads the name next relies on it, also when its creator could not finish.
-                    self._fsync(directory, target.parent)
-                    raise Exists(f"{target} is taken") from None
-                self._fsync(directory, target.parent, ambiguous=True)
+            while not self._link(staged, target):
+                pass
         finally:
             with contextlib.suppress(OSError):
                 staged.unlink()
+
+    def _link(self, staged: Path, target: Path) -> bool:
+        """Give the object its name; False if its folder was taken away in this moment, because it was empty."""
+        removals, taken = self._removals, False
+        try:
+            self._make_durable(target.parent)
+            with _opened(target.parent) as directory:
+                try:
+                    # Into the folder that is open: there may be another one of its name by now.
+                    os.link(staged, target.name, dst_dir_fd=directory)
+                except FileExistsError:
+                    taken = True
+                # Whoever reads the name next relies on it, also when its creator could not finish.
+                self._fsync(directory, target.parent, ambiguous=not taken)
+        except FileNotFoundError:
+            staged.stat()  # it is not this one that is gone
+            self._forget(target.parent)
+            return False
+        if self._removals != removals:
+            # The folder may be one that another call made anew and has not synced yet.
+            self._forget(target.parent)
+            self._make_durable(target.parent, ambiguous=not taken)
+        if taken:
+            raise Exists(f"{target} is taken")
+        return True
 
     def _delete(self, target: Path) -> None:
         self._check_running()
@@ -199,6 +220,7 @@ class DirectoryBlobs:
             with _opened(target.parent) as directory:
                 target.unlink()
                 self._fsync(directory, target.parent, ambiguous=True)
+            self._tidy(target.parent)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise NotFound(f"no object {target}") from None
 
@@ -217,7 +239,7 @@ class DirectoryBlobs:
         finally:
             os.close(file)
 
-    def _make_durable(self, directory: Path) -> None:
+    def _make_durable(self, directory: Path, *, ambiguous: bool = False) -> None:
         """Make the directory and its parents, and see to it that their names are on the disk.
 
         The first time this process meets a directory it fsyncs the one above even if nothing had to be made: an
@@ -228,12 +250,31 @@ class DirectoryBlobs:
         with self._directories_guard:
             if directory in self._directories:
                 return
-        self._make_durable(directory.parent)
+        self._make_durable(directory.parent, ambiguous=ambiguous)
         directory.mkdir(exist_ok=True)
         with _opened(directory.parent) as parent:
-            self._fsync(parent, directory.parent)
+            self._fsync(parent, directory.parent, ambiguous=ambiguous)
         with self._directories_guard:
             self._directories[directory] = None
+
+    def _tidy(self, directory: Path) -> None:
+        """Take away the directory and those above it while they are empty. One that stays after a crash is no harm."""
+        while directory != self._root:
+            with self._directories_guard:
+                self._directories.pop(directory, None)
+                try:
+                    directory.rmdir()
+                except OSError:  # not empty, mostly
+                    return
+                self._removals += 1
+            directory = directory.parent
+
+    def _forget(self, directory: Path) -> None:
+        """Look again whether the directory and those above it are there."""
+        with self._directories_guard:
+            while directory != self._root:
+                self._directories.pop(directory, None)
+                directory = directory.parent
 
     def _fsync(self, directory: int, name: Path, *, ambiguous: bool = False) -> None:
         """Put the directory's names on the disk; `ambiguous` when one was just given or removed."""
