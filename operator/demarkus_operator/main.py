@@ -43,6 +43,7 @@ from demarkus_operator.reconcile.resync import listing, resync
 from demarkus_operator.reconcile.routes import Routes, owner_of
 from demarkus_operator.reconcile.schedule import Schedule
 from demarkus_operator.reconcile.work import Reconciler
+from demarkus_operator.witness.collector import Collector
 
 WORKERS = 4
 
@@ -85,6 +86,7 @@ class Operator:
             now=lambda: datetime.now(UTC),
             random=os.urandom,
             processes=Asked(in_cluster(port)),
+            witness=Collector(in_cluster(port)),
             namespaces=options.watch_namespaces,
         )
         work = Reconciler(edge, changed=self._changed, metrics=self._metrics)

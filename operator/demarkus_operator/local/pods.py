@@ -137,7 +137,8 @@ class Pods:
             workload = await self._store.get(pod.workload)
             if wanted <= workload["metadata"]["labels"].items():
                 ready = pod.process.phase is Phase.READY
-                found.append(Place(pod=pod.workload.name, address=pod.listen.get("health"), ready=ready))
+                health, management = pod.listen.get("health"), pod.listen.get("management")
+                found.append(Place(pod=pod.workload.name, address=health, management=management, ready=ready))
         return found
 
     def _sweep(self, wanted: Container[tuple[str, str]]) -> None:

@@ -36,9 +36,11 @@ from demarkus_operator.plan.site import Site
 from demarkus_operator.processes.asked import Asked
 from demarkus_operator.reconcile.loop import Edge
 from demarkus_operator.reconcile.queue import Queue
+from demarkus_operator.reconcile.resync import resync
 from demarkus_operator.reconcile.routes import Routes, owner_of
 from demarkus_operator.reconcile.schedule import Schedule
 from demarkus_operator.reconcile.work import Reconciler
+from demarkus_operator.witness.collector import Collector
 
 OPERATOR_NAMESPACE = "demarkus-system"
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -113,14 +115,17 @@ class Runner:
             queue.add(ref)
         working = asyncio.create_task(queue.run(), name="queue")
         stopping = asyncio.create_task(stop.wait(), name="stop")
+        looking = asyncio.create_task(resync(store, (), listed=self._routes.listed, add=queue.add), name="resync")
         try:
             while not (stop.is_set() or working.done()):
                 quiet = await self._follow(store, pods, queue)
                 await self._wait(working, stopping, seconds=RENEWALS if quiet else WHILE_BUSY)
         finally:
             stopping.cancel()
+            looking.cancel()
             queue.stop()
             try:
+                await asyncio.gather(looking, return_exceptions=True)
                 await working
             finally:
                 await pods.close()
@@ -131,7 +136,14 @@ class Runner:
             version=importlib.metadata.version("demarkus"),
             extra_tls_names=LOOPBACK_NAMES,
         )
-        edge = Edge(port=store, site=site, now=self._surroundings.now, random=os.urandom, processes=Asked(pods.places))
+        edge = Edge(
+            port=store,
+            site=site,
+            now=self._surroundings.now,
+            random=os.urandom,
+            processes=Asked(pods.places),
+            witness=Collector(pods.places),
+        )
         work = Reconciler(edge, changed=self._reconciled)
         return Queue(work, workers=1, schedule=Schedule(chance=random.random))
 

@@ -20,6 +20,7 @@ class Place:
     Attributes:
         pod: the name of its pod.
         address: its health port as host:port; None while it has none.
+        management: its management port, if it has one; of worlds only.
         ready: whether it is given requests, as the cluster sees it.
         resource_version: of the pod, if there is one to be changed.
         synced: what the pod was last told to have loaded.
@@ -27,6 +28,7 @@ class Place:
 
     pod: str
     address: str | None
+    management: str | None = None
     ready: bool = True
     resource_version: str = ""
     synced: str = ""

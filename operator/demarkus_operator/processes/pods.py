@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from demarkus_operator.cluster.kinds import POD, WORLD
 from demarkus_operator.cluster.port import Port
 from demarkus_operator.plan import labels
-from demarkus_operator.plan.children.pods import HEALTH_PORT
+from demarkus_operator.plan.children.pods import HEALTH_PORT, MANAGEMENT_PORT
 from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.processes.asked import Place, Places
 
@@ -26,10 +26,12 @@ def in_cluster(port: Port) -> Places:
 def place_of(pod: Manifest) -> Place:
     """Where a pod's process is."""
     metadata, status = pod["metadata"], pod.get("status") or {}
-    address = status.get("podIP")
+    ip = status.get("podIP")
+    host = f"[{ip}]" if ip and ":" in ip else ip
     return Place(
         pod=metadata["name"],
-        address=f"[{address}]:{HEALTH_PORT}" if address and ":" in address else address and f"{address}:{HEALTH_PORT}",
+        address=host and f"{host}:{HEALTH_PORT}",
+        management=host and f"{host}:{MANAGEMENT_PORT}",
         ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ()),
         resource_version=metadata.get("resourceVersion", ""),
         synced=(metadata.get("annotations") or {}).get(labels.SYNCED, ""),

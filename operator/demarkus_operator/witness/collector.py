@@ -10,7 +10,6 @@ import base64
 import binascii
 import json
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -21,9 +20,11 @@ from cachetools import LRUCache
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from demarkus_operator.cluster.port import PortError
 from demarkus_operator.plan.inquiry import Inquiry
 from demarkus_operator.plan.objects import Ref
 from demarkus_operator.plan.witness import Testimony
+from demarkus_operator.processes.asked import Places
 from demarkus_operator.witness.calls import authorization
 
 EVERY = timedelta(minutes=9)
@@ -37,9 +38,6 @@ SECONDS = 10.0
 
 MOST_WORLDS = 20_000
 _LONGEST_ANSWER = 1 << 18
-
-Addresses = Callable[[Ref], Awaitable[Sequence[str]]]
-"""Where a World's processes take management calls, as host:port."""
 
 
 class NoAnswer(Exception):
@@ -58,8 +56,8 @@ class _Known:
 class Collector:
     """`Witness` over HTTPS. A World is asked when its answer is older than `every`, or `again` if it gave none."""
 
-    def __init__(self, addresses: Addresses, *, every: timedelta = EVERY, again: timedelta = AGAIN) -> None:
-        self._addresses = addresses
+    def __init__(self, places: Places, *, every: timedelta = EVERY, again: timedelta = AGAIN) -> None:
+        self._places = places
         self._every = every
         self._again = again
         self._known: LRUCache[tuple[Ref, str], _Known] = LRUCache(MOST_WORLDS)
@@ -73,7 +71,7 @@ class Collector:
         try:
             async with asyncio.timeout(SECONDS):
                 testimony, size = await self._ask(ref, inquiry)
-        except (NoAnswer, TimeoutError, ValueError) as error:
+        except (NoAnswer, PortError, TimeoutError, ValueError) as error:
             problem = "the World does not answer in time" if isinstance(error, TimeoutError) else str(error)
             since = (known and known.silent_since) or inquiry.now
             silent = inquiry.now - since >= SILENCE
@@ -92,7 +90,7 @@ class Collector:
 
     async def _ask(self, ref: Ref, inquiry: Inquiry) -> tuple[Testimony, int]:
         """The first answer of one of the World's processes, and the size it names. Raises NoAnswer."""
-        addresses = await self._addresses(ref)
+        addresses = [place.management for place in await self._places(ref) if place.management is not None]
         failure = NoAnswer("no process of the World has an address yet")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
