@@ -122,9 +122,23 @@ def a_child(**metadata: Any) -> dict[str, Any]:
         ({"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}, None),
         ({"labels": {"demarkus.io/world": "handbook", "demarkus.io/universe": "acme"}}, HANDBOOK),
         ({"labels": {"demarkus.io/universe": "acme"}}, ACME),
+        (
+            {
+                "namespace": "demarkus-system",
+                "labels": {"demarkus.io/world": "handbook", "demarkus.io/namespace": "acme"},
+            },
+            HANDBOOK,
+        ),
         ({}, None),
     ],
-    ids=["owner", "foreign owner", "labels of a world", "labels of a universe", "nothing"],
+    ids=[
+        "owner",
+        "foreign owner",
+        "labels of a world",
+        "labels of a universe",
+        "kept in the operator's namespace",
+        "nothing",
+    ],
 )
 def test_a_child_leads_to_its_owner(metadata: dict[str, Any], owner: Ref | None) -> None:
     assert owner_of(a_child(**metadata)) == owner

@@ -39,6 +39,7 @@ def owner_of(child: Manifest) -> Ref | None:
     if kept is not None and name.endswith(kept[1]):
         return Ref(API_VERSION, kept[0].kind, namespace, name.removesuffix(kept[1]))
     found = metadata.get("labels") or {}
+    namespace = found.get(labels.HOME, namespace)  # what is kept in the operator's namespace
     for label, kind in ((labels.WORLD, WORLD.kind), (labels.UNIVERSE, UNIVERSE.kind)):
         if label in found:
             return Ref(API_VERSION, kind, namespace, found[label])
