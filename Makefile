@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 LOCKS := world broker operator dev
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all conformance test-stress test-histories fuzz bench-store bench-world measure-content lint format crds chart control-plane lock clean
+.PHONY: help env demo test test-all conformance test-stress test-histories test-load fuzz bench-store bench-world measure-content lint format crds chart control-plane lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ test-stress: $(STAMP) ## three writers, one bucket, faults and freezes for 10 mi
 test-histories: HISTORIES ?= 1000
 test-histories: $(STAMP) ## draw 1,000 legal histories and verify what each leaves behind: no false alarm
 	@DEMARKUS_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest -q --no-header tests/faults/test_legal_histories.py
+
+test-load: LOAD_SECONDS ?= 600
+test-load: $(STAMP) ## 64 clients at a world for 10 minutes, with faults and reloads: all answered, memory flat; the loop's lag
+	@$(BIN)/python -m tests.load.run --seconds $(LOAD_SECONDS)
 
 fuzz: FUZZ_SECONDS ?= 600
 fuzz: $(STAMP) ## what comes from strangers, mutated for 10 minutes: parsers guided by coverage, a world under datagrams

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fuzz import corpus, live
-from tests.fuzz.memory import MIB, Samples
 from tests.fuzz.targets import TARGETS
+from tests.load.memory import MIB, Samples
 
 HANGING = 20
 """Seconds that one input may take."""

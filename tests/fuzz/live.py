@@ -21,7 +21,7 @@ from aioquic.buffer import encode_uint_var
 from mark_protocol.response import parse_response
 from tests.conftest import WorldProcess, a_token_file, a_world
 from tests.fuzz import corpus
-from tests.fuzz.memory import MIB, Samples
+from tests.load.memory import MIB, Samples
 from tests.load.peer import End, Peer, Stream, begin, connect
 
 DEADLINE = 60.0
