@@ -11,6 +11,9 @@ _RFC3339 = re.compile(
 )
 
 
+_EPOCH = datetime(1970, 1, 1)
+
+
 def parse_rfc3339(text: str) -> datetime | None:
     """The instant in UTC, or None where the text is no RFC 3339 time; fractions are cut to microseconds."""
     match = _RFC3339.fullmatch(text)
@@ -33,5 +36,4 @@ def parse_rfc3339(text: str) -> datetime | None:
 
 def format_rfc3339(milliseconds: int) -> str:
     """A time since 1970 in milliseconds as `2026-11-30T09:00:00Z`; the part below a second is cut."""
-    whole = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=milliseconds // 1000)
-    return f"{whole:%Y-%m-%dT%H:%M:%S}Z" if whole.year >= 1000 else whole.isoformat().replace("+00:00", "Z")
+    return (_EPOCH + timedelta(seconds=milliseconds // 1000)).isoformat() + "Z"

@@ -340,12 +340,13 @@ class Engine:
         """Wait until the log goes on behind a sequence. What others write is met by `view`."""
         await self._log.grown(sequence)
 
-    async def check_chain(self, path: str) -> ChainReport:
+    async def check_chain(self, path: str, records: Sequence[VersionRecord] | None = None) -> ChainReport:
         """Check the newest versions of a document, and what the scrub found of the others.
 
-        Raises DocumentMissing, Unavailable.
+        `records` are all versions that the view has of it, for who has asked already. Raises DocumentMissing,
+        Unavailable.
         """
-        records = self._log.view.versions(path)
+        records = records or self._log.view.versions(path)
         if not records:
             raise DocumentMissing(path)
         report = await chain.check(records, self._log.view.predecessor(path), self._versions)

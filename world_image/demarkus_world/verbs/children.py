@@ -23,7 +23,7 @@ def below(directory: str, name: str) -> str:
 
 def visible_children(call: Call, view: View, directory: str, *, include_archived: bool) -> Iterator[listings.Child]:
     """The entries that this caller may see, in ascending byte order of their names."""
-    for child in view.children(directory):
+    for child in view.children(directory, heads=False):
         if _shows(call, view, directory, child, include_archived=include_archived):
             yield listings.Child(child.name, child.kind == "directory")
 
@@ -62,7 +62,8 @@ def _shows(call: Call, view: View, directory: str, child: Child, *, include_arch
     if not call.readable(path + "/") and not call.rules.on_the_way(call.credential, path):
         return False
     return any(
-        _shows(call, view, path, grandchild, include_archived=include_archived) for grandchild in view.children(path)
+        _shows(call, view, path, grandchild, include_archived=include_archived)
+        for grandchild in view.children(path, heads=False)
     )
 
 

@@ -26,7 +26,7 @@ async def versions(call: Call) -> Response:
     if not records:
         raise not_found(call.path)
     newest = records[-1]
-    chain = await call.engine.check_chain(call.path)
+    chain = await call.engine.check_chain(call.path, records)
     metadata = {"total": str(len(records)), "current": str(newest.version), "chain-valid": "true"}
     if not chain.valid:
         metadata |= {"chain-valid": "false", "chain-error": CHAIN_CHECK_FAILED}

@@ -28,7 +28,7 @@ SCHEMA = 2
 CATALOG = "catalog.db"
 CACHE_KIB = 16 * 1024
 HEADS = 2048
-"""Documents whose newest version is kept at hand; each takes 1 or 2 KiB."""
+"""Paths of which the newest version, or that there is none, is kept at hand; each takes 1 or 2 KiB."""
 IDLE = 2
 """Connections for reading that are kept open while nobody uses them."""
 
@@ -65,7 +65,7 @@ class LocalView(Reads):
         self._idle: list[sqlite3.Connection] = []
         self._open_for_reading = True
         self._sequence = 0
-        self._heads: LRUCache[str, Head] = LRUCache(HEADS)
+        self._heads: LRUCache[str, Head | None] = LRUCache(HEADS)
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(directory)
@@ -87,10 +87,11 @@ class LocalView(Reads):
 
     def head(self, path: str) -> Head | None:
         """See `View`. Nearly every request asks for one, most of them for a few documents."""
-        found = self._heads.get(path)
-        if found is None and (found := super().head(path)) is not None:
-            self._heads[path] = found
-        return found
+        try:
+            return self._heads[path]
+        except KeyError:
+            found = self._heads[path] = super().head(path)
+            return found
 
     # How it changes.
 

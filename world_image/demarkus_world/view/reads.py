@@ -112,25 +112,31 @@ class Reads:
         found = self._one("SELECT live FROM directory WHERE path = ?", path)
         return int(found[0]) if found else 0
 
-    def children(self, path: str, *, after: str = "") -> Iterator[Child]:
-        """The names directly below that are greater than `after`, ascending, unfiltered."""
+    def children(self, path: str, *, after: str = "", heads: bool = True) -> Iterator[Child]:
+        """The names directly below that are greater than `after`, ascending, unfiltered; files without their `heads`
+        if nobody needs them.
+        """
         found = self._one("SELECT id FROM directory WHERE path = ?", path)
         if found is None:
             return
+        of_heads = f", {_HEAD}" if heads else ""
+        joined = (
+            "LEFT JOIN version v ON v.document = d.id AND v.number = d.newest LEFT JOIN author a ON a.id = v.author"
+            if heads
+            else ""
+        )
         while True:
             page = self._all(
-                f"SELECT c.name, x.visible, x.live, {_HEAD} FROM child c"
+                f"SELECT c.name, x.visible, x.live, d.archived {of_heads} FROM child c"
                 " LEFT JOIN directory x ON x.id = c.below LEFT JOIN document d ON d.id = c.document"
-                " LEFT JOIN version v ON v.document = d.id AND v.number = d.newest"
-                " LEFT JOIN author a ON a.id = v.author"
-                f" WHERE c.directory = ? AND c.name > ? ORDER BY c.name LIMIT {PAGE}",
+                f" {joined} WHERE c.directory = ? AND c.name > ? ORDER BY c.name LIMIT {PAGE}",
                 found[0],
                 after,
             )
-            for name, visible, live, *of_head in page:
+            for name, visible, live, archived, *of_head in page:
                 if visible is None:
-                    head, shown = _head(of_head), not is_hidden(name)
-                    yield Child(name, "file", head, shown, shown and not head.archived)
+                    head, shown = _head(of_head) if heads else None, not is_hidden(name)
+                    yield Child(name, "file", head, shown, shown and not archived)
                 else:
                     yield Child(name, "directory", None, bool(visible), live > 0)
             if len(page) < PAGE:
