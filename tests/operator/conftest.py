@@ -137,7 +137,7 @@ class Cluster:
                 self._write(generate.filled(data))
         assert not plan.generate, "something is generated again and again"
         assert not plan.change, "something is changed again and again"
-        for manifest in plan.apply:
+        for manifest in [*plan.apply, *(attempt.manifest for attempt in plan.attempts)]:
             there = self.objects.get(Ref.of(manifest))
             if there is None or not covers(there, manifest):
                 self._write(manifest)

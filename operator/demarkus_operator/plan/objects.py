@@ -2,7 +2,7 @@
 
 A plan is a value. It says what should be true; the reconcile loop (or the local runner) makes it true, in this order:
 create what is to be generated and make guarded changes, read and plan again until there are none; then apply in the
-given order; then remove; then write the status. Whoever carries a plan out needs no knowledge of worlds.
+given order; then attempt; then remove; then write the status. Whoever carries a plan out needs no knowledge of worlds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from demarkus_operator.api.conditions import Condition
+from demarkus_operator.api.conditions import Condition, Reason
 from demarkus_operator.plan.recipes import Recipe
 
 Manifest = Mapping[str, Any]
@@ -86,6 +86,17 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An object to apply if the cluster lets us. A refusal is not a failure of the plan: `Degraded` tells of it, with
+    this `reason`, and with `help` before what the cluster said.
+    """
+
+    manifest: Manifest
+    reason: Reason
+    help: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Remove:
     """An object of ours that should not be there any more. `uid` guards against one that came in its place."""
 
@@ -103,6 +114,7 @@ class Plan:
         change: guarded changes; as provisional as `generate`.
         apply: objects to apply, in this order. An object that is not named here is left as it is. Where
             `metadata.resourceVersion` is given, the object is only valid on top of that version.
+        attempts: what to apply after that, as far as the cluster lets us.
         remove: objects to remove, after the apply. Only what was seen, and seen to be ours, is ever named.
         conditions: `Ready` and `Reconciled`, without times (`conditions.merged` adds those).
         status: the status, without `conditions` and `observedGeneration`.
@@ -112,6 +124,7 @@ class Plan:
     generate: tuple[Generate, ...] = ()
     change: tuple[Change, ...] = ()
     apply: tuple[Manifest, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
     remove: tuple[Remove, ...] = ()
     conditions: tuple[Condition, ...] = ()
     status: Mapping[str, Any] = field(default_factory=dict)

@@ -13,10 +13,13 @@ from typing import Any
 
 from demarkus_operator import material
 from demarkus_operator.cluster.apply import difference
-from demarkus_operator.cluster.port import AlreadyExists, NotFound, Port
-from demarkus_operator.plan.objects import Change, Generate, Manifest, Observed, Plan, Ref
+from demarkus_operator.cluster.port import AlreadyExists, NotFound, Port, Refused
+from demarkus_operator.plan.objects import Attempt, Change, Generate, Manifest, Observed, Plan, Ref
 
 READS_AT_ONCE = 8
+
+Denied = tuple[Attempt, Refused]
+"""An attempt, and how the cluster refused it."""
 
 
 async def read(port: Port, refs: Iterable[Ref]) -> Observed:
@@ -65,22 +68,33 @@ async def change(
         written.append(f"patch {one.ref} ({one.why})")
 
 
-async def carry_out(port: Port, plan: Plan, observed: Observed, *, written: list[str]) -> None:
-    """Applies and removes, in the plan's order; what is as it should be is not touched.
+async def carry_out(port: Port, plan: Plan, observed: Observed, *, written: list[str]) -> list[Denied]:
+    """Applies, attempts and removes, in the plan's order; what is as it should be is not touched. Returns the attempts
+    that were refused.
 
     An object is only changed or removed if it still is the one that was looked at (its uid). Raises `PortError`.
     """
     for manifest in plan.apply:
-        ref = Ref.of(manifest)
-        live = observed[ref]  # a plan applies only what it looked at
-        change = "it is absent" if live is None else difference(live, manifest)
-        if change is None:
-            continue
-        await port.apply(manifest if live is None else _guarded(manifest, live))
-        written.append(f"apply {ref} ({change})")
+        await _apply(port, manifest, observed, written)
+    denied = []
+    for attempt in plan.attempts:
+        try:
+            await _apply(port, attempt.manifest, observed, written)
+        except Refused as error:
+            denied.append((attempt, error))
     for remove in plan.remove:
         await port.delete(remove.ref, uid=remove.uid)
         written.append(f"delete {remove.ref}")
+    return denied
+
+
+async def _apply(port: Port, manifest: Manifest, observed: Observed, written: list[str]) -> None:
+    ref = Ref.of(manifest)
+    live = observed[ref]  # a plan applies only what it looked at
+    change = "it is absent" if live is None else difference(live, manifest)
+    if change is not None:
+        await port.apply(manifest if live is None else _guarded(manifest, live))
+        written.append(f"apply {ref} ({change})")
 
 
 def _guarded(manifest: Manifest, live: Manifest) -> dict[str, Any]:

@@ -89,7 +89,8 @@ async def reconcile(edge: Edge, ref: Ref, look: Look, *, outcome: Outcome, attem
     plan: Plan | None = None
     try:
         observed, plan = await _with_material(edge, subject, look, outcome)
-        await children.carry_out(edge.port, plan, observed, written=outcome.written)
+        denied = await children.carry_out(edge.port, plan, observed, written=outcome.written)
+        plan = status.with_denials(plan, denied)
     except Exception as error:
         reason = _reason(error, attempt)
         if reason is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from demarkus_operator.api.conditions import Condition, ConditionType, Reason, merged
-from demarkus_operator.plan.objects import Manifest, Plan
+from demarkus_operator.plan.objects import Attempt, Manifest, Plan
 
 LONGEST_MESSAGE = 1000
 
@@ -15,6 +16,18 @@ LONGEST_MESSAGE = 1000
 def planned(subject: Manifest, plan: Plan, *, now: datetime) -> dict[str, Any]:
     """The status after a plan was carried out."""
     return _status(subject, plan.status, plan.conditions, now)
+
+
+def with_denials(plan: Plan, denied: Iterable[tuple[Attempt, Exception]]) -> Plan:
+    """The plan, telling by `Degraded` of attempts that the cluster refused."""
+    for attempt, error in denied:
+        before = next((c for c in plan.conditions if c.type is ConditionType.DEGRADED and c.status), None)
+        reason, words = (attempt.reason, "") if before is None else (before.reason, f"{before.message}; ")
+        message = f"{words}{attempt.help}: {error}"[:LONGEST_MESSAGE]
+        told = Condition(type=ConditionType.DEGRADED, status=True, reason=reason, message=message)
+        others = tuple(c for c in plan.conditions if c.type is not ConditionType.DEGRADED)
+        plan = dataclasses.replace(plan, conditions=(*others, told))
+    return plan
 
 
 def failed(subject: Manifest, plan: Plan | None, reason: Reason, message: str, *, now: datetime) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from demarkus_operator.plan.owner import Owner
 
 
 def claim(owner: Owner, names: WorldNames, volume: Volume, seen: Manifest | None) -> dict[str, Any]:
-    """The claim. One that is there already, from an earlier World, keeps its class, and its size if that is larger."""
+    """The claim. One that is there already, from an earlier World, keeps its class and its size."""
     size, storage_class = quantities.canonical(volume.size), volume.storage_class_name
     if seen is not None:
-        size = _larger(size, seen["spec"]["resources"]["requests"]["storage"])
+        size = seen["spec"]["resources"]["requests"]["storage"]
         storage_class = seen["spec"].get("storageClassName")
     spec: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
@@ -25,11 +25,3 @@ def claim(owner: Owner, names: WorldNames, volume: Volume, seen: Manifest | None
     if storage_class is not None:
         spec["storageClassName"] = storage_class
     return owner.kept(names.claim, {"spec": spec})
-
-
-def _larger(wanted: str, there: str) -> str:
-    """The larger of two quantities; what is there may be spelled in ways that we never use."""
-    try:
-        return there if quantities.number_of_bytes(there) >= quantities.number_of_bytes(wanted) else wanted
-    except ValueError:
-        return there
