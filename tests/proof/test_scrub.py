@@ -10,8 +10,12 @@ import pytest
 
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_world.engine import keys
+from demarkus_world.engine import scrub as scrubbing
 from demarkus_world.engine.model import Prune
-from demarkus_world.engine.scrub import AGAIN, BYTES, READS, Scrub
+from demarkus_world.engine.progress import FILE, Progress
+from demarkus_world.engine.scrub import AGAIN, BYTES, EVERY, READS, Scrub
+
+START = 1_790_000_000_000
 
 
 class Pause:
@@ -38,7 +42,7 @@ async def a_store(start: Any, a_write: Any, **given: Any) -> tuple[MemoryBlobs, 
     return blobs, engine
 
 
-def a_scrub(engine: Any, pause: Pause) -> Scrub:
+def a_scrub(engine: Any, pause: Pause, *, now: int = START) -> Scrub:
     async def view() -> Any:
         return await engine.view(exact=True)
 
@@ -49,6 +53,8 @@ def a_scrub(engine: Any, pause: Pause) -> Scrub:
         scrubbed=engine.scrubbed,
         pause=pause,
         clock=lambda: 0.0,
+        now=lambda: now,
+        kept=engine.progress,
     )
 
 
@@ -197,6 +203,90 @@ async def test_documents_that_come_meanwhile_wait_for_the_next_pass(start: Any, 
     assert engine.scrubbed.verified_through == 8
 
 
+class Died(Exception):
+    """The process ends here."""
+
+
+async def die_after(reads: int, scrub: Scrub, pause: Pause) -> None:
+    """Let a pass go on for so many reads."""
+
+    async def count() -> None:
+        if len(pause.seconds) == reads:
+            raise Died
+
+    pause.then = count
+    with pytest.raises(Died):
+        await scrub.once()
+
+
+async def test_a_pass_goes_on_after_a_restart(
+    start: Any, a_write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents in their order: /.hidden/e.md, /a.md with three versions, /b.md, /deep/c.md, /deep/er/d.md."""
+    monkeypatch.setattr(scrubbing, "PAGE", 2)
+    blobs, engine = await a_store(start, a_write, view=tmp_path)
+    pause = Pause()
+    await die_after(5, a_scrub(engine, pause), pause)  # in the second page
+    assert engine.progress.load() == Progress(through=7, after="/a.md")
+    await engine.write(a_write(path="/z.md"))
+    await engine.close()
+
+    again = await start(blobs, view=tmp_path)
+    scrub = a_scrub(again, Pause())
+    assert await scrub.resume() == 0.0
+    await scrub.once()
+    assert (again.scrubbed.verified_through, again.scrubbed.versions) == (7, 3)
+    await scrub.once()
+    assert (again.scrubbed.verified_through, again.scrubbed.versions) == (8, 3 + 8), "the next pass is a whole one"
+
+
+async def test_a_pass_that_ended_is_not_made_again_by_a_restart(start: Any, a_write: Any, tmp_path: Path) -> None:
+    blobs, engine = await a_store(start, a_write, view=tmp_path)
+    await a_scrub(engine, Pause()).once()
+    await engine.close()
+    again = await start(blobs, view=tmp_path)
+    assert await a_scrub(again, Pause(), now=START + 3_600_000).resume() == EVERY - 3600
+    assert again.scrubbed.verified_through == 7
+    assert await a_scrub(again, Pause(), now=START + 90_000_000).resume() == 0.0
+    assert await a_scrub(again, Pause(), now=START - 90_000_000).resume() == EVERY, "whatever the clock does"
+
+
+async def test_a_pass_that_found_damage_begins_anew(
+    start: Any, a_write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrubbing, "PAGE", 2)
+    blobs, engine = await a_store(start, a_write, view=tmp_path)
+    blob = await alter(blobs, engine, "/a.md", 1, b"lies")
+    pause = Pause()
+    await die_after(6, a_scrub(engine, pause), pause)
+    await engine.close()
+    for _ in range(2):
+        engine = await start(blobs, view=tmp_path)
+        scrub = a_scrub(engine, Pause())
+        assert await scrub.resume() == 0.0
+        assert engine.scrubbed.verified_through == 0
+        await scrub.once()
+        assert (list(engine.scrubbed.damage), engine.scrubbed.versions) == ([blob], 7)
+        await engine.close()
+
+
+@pytest.mark.parametrize("what", ["altered", "noise", "of a longer log", "without a key"])
+async def test_progress_that_is_not_to_be_believed_is_none(start: Any, a_write: Any, tmp_path: Path, what: str) -> None:
+    blobs, engine = await a_store(start, a_write, view=tmp_path)
+    engine.progress.save(Progress(through=9 if what == "of a longer log" else 5, after="/deep/c.md"))
+    file = tmp_path / FILE
+    if what == "altered":
+        file.write_bytes(file.read_bytes().replace(b'"through":5', b'"through":7'))
+    elif what == "noise":
+        file.write_bytes(b"noise")
+    await engine.close()
+    again = await start(blobs, view=tmp_path, **({"key": None} if what == "without a key" else {}))
+    scrub = a_scrub(again, Pause())
+    assert await scrub.resume() == 0.0
+    await scrub.once()
+    assert (again.scrubbed.verified_through, again.scrubbed.versions) == (7, 7)
+
+
 async def test_a_store_out_of_reach_is_waited_for(start: Any, a_write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from demarkus_base.blobs.port import Unavailable
 
@@ -224,6 +314,8 @@ async def test_a_store_out_of_reach_is_waited_for(start: Any, a_write: Any, monk
         scrubbed=engine.scrubbed,
         pause=pause,
         clock=lambda: 0.0,
+        now=lambda: START,
+        kept=engine.progress,
     )
     monkeypatch.setattr(blobs, "get", away)
     pause.then = back

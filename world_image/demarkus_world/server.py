@@ -340,6 +340,8 @@ def _scrub(engine: Engine) -> Scrub:
         recheck=engine.recheck,
         scrubbed=engine.scrubbed,
         clock=time.monotonic,
+        now=_now,
+        kept=engine.progress,
     )
 
 

@@ -40,6 +40,7 @@ How it is proven
     nodes.py          the table of the tree's nodes, disposable
     notes.py          what the world signs: notes of size and root, statements
     scrub.py          every retained version read again, slowly, while the world runs
+    progress.py       how far the scrub has come, kept over restarts
     verify/           a whole store judged from its blobs
 
 How it is made from another one

@@ -32,6 +32,7 @@ from demarkus_world.engine.model import (
 )
 from demarkus_world.engine.nodes import NodeTable
 from demarkus_world.engine.notes import WorldKey, origin
+from demarkus_world.engine.progress import ProgressFile
 from demarkus_world.engine.proof import Tree
 from demarkus_world.engine.reader import Reader
 from demarkus_world.engine.refusals import (
@@ -169,6 +170,7 @@ class Engine:
         # When this process last asked the store what others wrote, and knew the answer.
         self._confirmed = now()
         self.scrubbed = Scrubbed()
+        self.progress = ProgressFile(log.view.directory, identity, key)
         self._key = key
         self._running = asyncio.create_task(committer.run(), name="committer")
         self._sections = _sections(log.view)

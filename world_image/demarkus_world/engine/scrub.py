@@ -3,19 +3,20 @@
 Reads find damage only where somebody reads. A pass first compares the view with the log, because the view lies where
 others may write, too; then it goes through the documents in the order of their paths, at most READS versions and BYTES
 bytes a second. It is made at most once a day. `verified_through` is the entry up to which every
-version that was retained when the last pass began was right.
+version that was retained when the last pass began was right. A pass that found nothing so far goes on after a restart.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from demarkus_world.engine.entries import CONTENT, Entry
 from demarkus_world.engine.model import VersionRecord, View
+from demarkus_world.engine.progress import Progress
 from demarkus_world.engine.refusals import EngineError
 
 READS = 20.0
@@ -76,8 +77,16 @@ Entries = Callable[[int], AsyncIterator[Sequence[Entry]]]
 """The entries of the log from that one on, some at a time; raises EngineError."""
 
 
+class Kept(Protocol):
+    """Where progress outlives the process; see `ProgressFile`."""
+
+    def load(self) -> Progress: ...
+
+    def save(self, progress: Progress) -> None: ...
+
+
 class Scrub:
-    """Reads again and again into `scrubbed`. `run` is its task."""
+    """Reads again and again into `scrubbed`. `run` is its task. `clock` gives seconds, `now` ms since 1970."""
 
     def __init__(
         self,
@@ -88,6 +97,8 @@ class Scrub:
         scrubbed: Scrubbed,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float],
+        now: Callable[[], int],
+        kept: Kept,
     ) -> None:
         self._view = view
         self._entries = entries
@@ -95,9 +106,15 @@ class Scrub:
         self._scrubbed = scrubbed
         self._pause = pause
         self._clock = clock
+        self._now = now
+        self._kept = kept
+        self._progress = Progress()
 
     async def run(self) -> None:
         """Make pass after pass, for ever. The owner cancels it."""
+        while (due := await self.resume()) is None:
+            await self._pause(AGAIN)
+        await self._pause(due)
         while True:
             began = self._clock()
             try:
@@ -108,20 +125,47 @@ class Scrub:
                 continue
             await self._pause(max(EVERY - (self._clock() - began), AGAIN))
 
+    async def resume(self) -> float | None:
+        """Take up what an earlier process left; in how many seconds a pass, or the rest of one, is due.
+
+        None: the store can't be read now.
+        """
+        try:
+            sequence = (await self._view()).sequence
+        except EngineError as error:
+            logger.warning("the scrub can't read the store, trying again: %s", error)
+            return None
+        kept = await asyncio.to_thread(self._kept.load)
+        if max(kept.verified_through, kept.through) > sequence:
+            kept = Progress()  # of a log that is not this one any more
+        self._progress = kept
+        self._scrubbed.verified_through = kept.verified_through
+        if kept.through or not kept.ended:
+            return 0.0
+        return min(max(EVERY - (self._now() - kept.ended) / 1000, 0.0), EVERY)
+
     async def once(self) -> None:
-        """One pass. Raises EngineError when the log or the state of the world can't be had."""
+        """One pass, or the rest of one. Raises EngineError when the log or the state of the world can't be had."""
         view = await self._view()
-        through = view.sequence
+        kept, self._progress = self._progress, Progress()
+        through = kept.through or view.sequence
         found: dict[str, Damage] = {}
         await self._compare(view, through, found)
-        walk = _documents(view)
+        walk = _documents(view, after=kept.after)
         while paths := list(islice(walk, PAGE)):
             for path in paths:
                 await self._check(path, view, through, found)
+            # A pass that has found something begins anew, so that it finds it again.
+            await self._keep(Progress() if found else replace(kept, through=through, after=paths[-1]))
+        if not found:
+            await self._keep(Progress(verified_through=through, ended=self._now()))
         first = min((damage.entry for damage in found.values()), default=through + 1)
         self._scrubbed.damage = MappingProxyType(found)
         self._scrubbed.verified_through = first - 1
         self._scrubbed.passes += 1
+
+    async def _keep(self, progress: Progress) -> None:
+        await asyncio.to_thread(self._kept.save, progress)
 
     async def _compare(self, view: View, through: int, found: dict[str, Damage]) -> None:
         """Whether the view has of each version what its entry says."""
@@ -183,9 +227,16 @@ def _difference(view: View, entry: Entry) -> str | None:
     return None if seen == (entry.seq, entry.stored, entry.body, entry.size, entry.blob) else "something else"
 
 
-def _documents(view: View) -> Iterator[str]:
-    """The paths of all documents. What is asked for later sees what changed meanwhile, and goes on behind it."""
-    stack: list[tuple[str, str]] = [("", "")]
+def _documents(view: View, *, after: str = "") -> Iterator[str]:
+    """The paths of all documents, from behind one of them on.
+
+    What is asked for later sees what changed meanwhile, and goes on behind it.
+    """
+    stack: list[tuple[str, str]] = []
+    base = ""
+    for name in after.split("/")[1:] or [""]:
+        stack.append((base, name))
+        base = f"{base}/{name}"
     while stack:
         base, after = stack.pop()
         child = next(iter(view.children(base or "/", after=after)), None)
