@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -28,8 +28,10 @@ from demarkus_base import logs
 from demarkus_base.health import HealthServer, Readiness
 from demarkus_base.metrics import new_registry
 from demarkus_operator.cluster.access import NoAccess, configuration
+from demarkus_operator.cluster.kinds import UNIVERSE, WATCHED_CHILDREN, WORLD, Kind
 from demarkus_operator.cluster.kubernetes import Kubernetes
-from demarkus_operator.cluster.port import NotFound, Port, PortError
+from demarkus_operator.cluster.port import NotFound, Port, PortError, TryLater
+from demarkus_operator.cluster.pulse import Pulse
 from demarkus_operator.cluster.watch import watch
 from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.plan.site import Images, Site
@@ -39,13 +41,18 @@ from demarkus_operator.reconcile.lease import Lease, LeaseLost
 from demarkus_operator.reconcile.loop import Edge
 from demarkus_operator.reconcile.metrics import Metrics
 from demarkus_operator.reconcile.queue import Queue
-from demarkus_operator.reconcile.resync import listing, resync
-from demarkus_operator.reconcile.routes import Routes, owner_of
+from demarkus_operator.reconcile.resync import resync
+from demarkus_operator.reconcile.routes import Routes
 from demarkus_operator.reconcile.schedule import Schedule
+from demarkus_operator.reconcile.survey import Survey
 from demarkus_operator.reconcile.work import Reconciler
 from demarkus_operator.witness.collector import Collector
 
 WORKERS = 4
+TRIES = 30
+"""Times, a second apart, that an API server which can't answer at the start is asked."""
+NONE_AT_ALL = {"demarkus.io/none": ""}
+"""Labels that nothing has: a list with them only tells whether there is such a kind, and whether we may list it."""
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +82,10 @@ class Operator:
         self._registry = new_registry()
         self._metrics = Metrics(self._registry)
         self._leads = False
+        self._survey = Survey()
+        self._missed = asyncio.Event()
+        self._pulse = Pulse(clock=time.monotonic)
+        self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         site = Site(
             operator_namespace=options.namespace,
             version=importlib.metadata.version("demarkus"),
@@ -88,50 +99,68 @@ class Operator:
             processes=Asked(in_cluster(port)),
             witness=Collector(in_cluster(port)),
             namespaces=options.watch_namespaces,
+            instance=self._identity,
+            saw=self._routes.saw,
         )
-        work = Reconciler(edge, changed=self._changed, metrics=self._metrics)
+        work = Reconciler(edge, wake=self._wake, seen=lambda ref: self._survey.take(ref), metrics=self._metrics)
         self._queue: Queue[Ref] = Queue(work, workers=WORKERS, schedule=Schedule(chance=random.random))
         self._metrics.watch_queue(depth=lambda: self._queue.waiting, oldest=lambda: self._queue.oldest)
 
     async def run(self) -> None:
         """Until a signal. Raises `CannotStart`, `LeaseLost`, or what ended the watch."""
-        await self._check_kinds()
-        health = HealthServer(*self._options.health, self._readiness, registry=self._registry)
+        kinds = await self._check_kinds()
+        health = HealthServer(
+            *self._options.health, self._readiness, alive=self._pulse.complaints, registry=self._registry
+        )
         async with health, self._lease() as lease:
             self._leads = True
             self._metrics.leader.set(1)
-            await self._lead(lease)
+            await self._lead(lease, kinds)
 
     @contextlib.asynccontextmanager
     async def _lease(self) -> AsyncIterator[Lease]:
-        identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         lease = Lease(
             self._port,
             namespace=self._options.namespace,
             name=self._options.lease,
-            identity=identity,
+            identity=self._identity,
             clock=time.monotonic,
         )
-        logger.info("waiting for the lease", extra={"fields": {"identity": identity}})
+        logger.info("waiting for the lease", extra={"fields": {"identity": self._identity}})
         await lease.acquire()
-        logger.info("leading", extra={"fields": {"identity": identity}})
+        logger.info("leading", extra={"fields": {"identity": self._identity}})
         try:
             yield lease
         finally:
             await lease.release()
 
-    async def _lead(self, lease: Lease) -> None:
+    async def _lead(self, lease: Lease, kinds: Sequence[Kind]) -> None:
         namespaces = self._options.watch_namespaces
         try:
             async with asyncio.TaskGroup() as group:
                 # All of ours begin before kopf: at its end it cancels every task that is younger than itself.
                 keeping = group.create_task(lease.keep(), name="lease")
                 looking = group.create_task(
-                    resync(self._port, namespaces, listed=self._routes.listed, add=self._queue.add), name="resync"
+                    resync(
+                        self._port,
+                        namespaces,
+                        line=self._queue,
+                        begins=self._begin,
+                        surveyed=self._surveyed,
+                        missed=self._missed,
+                    ),
+                    name="resync",
                 )
                 working = group.create_task(self._queue.run(), name="queue")
                 await asyncio.sleep(0)
-                await watch(namespaces=namespaces, subjects=self._heard_subject, children=self._heard_child)
+                await watch(
+                    namespaces=namespaces,
+                    children_kinds=kinds,
+                    subjects=self._heard_subject,
+                    children=self._heard_child,
+                    pulse=self._pulse,
+                    missed=self._missed.set,
+                )
                 looking.cancel()
                 self._queue.stop()
                 await working
@@ -139,27 +168,58 @@ class Operator:
         except* Exception as failures:
             raise failures.exceptions[0] from None
 
-    async def _check_kinds(self) -> None:
+    async def _check_kinds(self) -> list[Kind]:
+        """The kinds of children that this cluster has. Raises `CannotStart`."""
         try:
-            await listing(self._port, self._options.watch_namespaces)
-        except NotFound as error:
-            raise CannotStart(f"the API server knows no World or Universe; apply crds/ first ({error})") from error
+            for kind in (UNIVERSE, WORLD):
+                if not await self._has(kind):
+                    raise CannotStart(f"the API server knows no {kind.kind}; apply crds/ first")
+            return [kind for kind in WATCHED_CHILDREN if not kind.optional or await self._has(kind)]
         except PortError as error:
             raise CannotStart(f"can't list Worlds and Universes: {error}") from error
 
+    async def _has(self, kind: Kind) -> bool:
+        """Whether the cluster has this kind. Raises `PortError`; a server that is busy or starts is given some time."""
+        namespace = next(iter(self._options.watch_namespaces), None)
+        for left in reversed(range(TRIES)):
+            try:
+                await self._port.list(kind.api_version, kind.kind, namespace=namespace, labels=NONE_AT_ALL)
+            except NotFound:
+                return False
+            except TryLater:
+                if not left:
+                    raise
+                await asyncio.sleep(1)
+            else:
+                break
+        return True
+
+    def _begin(self, survey: Survey) -> None:
+        self._survey = survey
+
+    def _surveyed(self, survey: Survey) -> list[Ref]:
+        return self._routes.listed(survey.subjects, survey.versions)
+
     def _heard_subject(self, subject: Manifest, gone: bool) -> None:
-        for ref in self._routes.heard(subject, gone=gone):
+        changed, concerned = self._routes.heard(subject, gone=gone)
+        for ref in changed:
+            self._survey.forget(ref)
             self._queue.add(ref)
+        for ref in concerned:
+            self._survey.forget(ref)
+            if ref.kind == UNIVERSE.kind:
+                self._queue.add_soon(ref)
+            else:
+                self._queue.add(ref)
 
     def _heard_child(self, child: Manifest, gone: bool) -> None:
-        owner = owner_of(child)
+        owner = self._routes.heard_child(child, gone=gone)
         if owner is not None:
-            self._queue.add(owner)
+            self._wake(owner)
 
-    def _changed(self, ref: Ref) -> None:
-        """The reconcile of a Universe made something that its Worlds may have waited for."""
-        for world in self._routes.worlds_of(ref):
-            self._queue.add(world)
+    def _wake(self, ref: Ref) -> None:
+        self._survey.forget(ref)
+        self._queue.add(ref)
 
     def _readiness(self) -> Readiness:
         return Readiness(ready=True, details={"leads": self._leads})

@@ -27,8 +27,9 @@ from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.plan.site import Site
 from demarkus_operator.plan.witness import Record, read
 from demarkus_operator.processes.asked import Asked
-from demarkus_operator.reconcile.loop import Edge, Outcome
-from demarkus_operator.reconcile.world import reconcile_world, world_ref
+from demarkus_operator.reconcile.concern import concern_of
+from demarkus_operator.reconcile.loop import Edge, Outcome, reconcile
+from demarkus_operator.reconcile.world import world_ref
 from demarkus_operator.witness.collector import Collector
 from mark_protocol.client.client import MarkClient
 from mark_protocol.client.pool import Pool
@@ -105,7 +106,8 @@ class RealWorlds:
     async def turn(self, name: str = "tea") -> list[str]:
         """One reconcile, and the pods follow; what was written."""
         outcome = Outcome()
-        await reconcile_world(self.edge, self.world(name), outcome=outcome)
+        ref = self.world(name)
+        await reconcile(self.edge, ref, concern_of(self.edge, ref), outcome=outcome)
         await self.pods.sync()
         return outcome.written
 

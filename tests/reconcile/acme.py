@@ -15,10 +15,8 @@ from demarkus_operator.cluster.kinds import UNIVERSE, WORLD
 from demarkus_operator.cluster.port import PortError
 from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.plan.site import Site
-from demarkus_operator.reconcile.loop import Edge, Outcome
-from demarkus_operator.reconcile.resync import listing
-from demarkus_operator.reconcile.universe import reconcile_universe
-from demarkus_operator.reconcile.world import reconcile_world
+from demarkus_operator.reconcile.concern import concern_of
+from demarkus_operator.reconcile.loop import Edge, Outcome, reconcile
 from tests.reconcile.memory import MemoryPort
 
 PASSES = 12
@@ -73,17 +71,16 @@ class Acme:
 
     async def reconcile(self, ref: Ref, *, attempt: int = 1) -> Outcome:
         """One reconcile of one object."""
-        done = Outcome()
-        work = {WORLD.kind: reconcile_world, UNIVERSE.kind: reconcile_universe}[ref.kind]
-        await work(self.edge, ref, outcome=done, attempt=attempt)
+        done, edge = Outcome(), self.edge
+        await reconcile(edge, ref, concern_of(edge, ref), outcome=done, attempt=attempt)
         return done
 
     async def one_pass(self) -> list[str]:
         """A reconcile of everything, and what was written; one that fails is left for the next pass."""
         written: list[str] = []
-        for subject in await listing(self.port, ()):
+        for ref in [ref for kind in (UNIVERSE, WORLD) for ref in sorted(self.port.objects) if ref.kind == kind.kind]:
             try:
-                written += (await self.reconcile(Ref.of(subject))).written
+                written += (await self.reconcile(ref)).written
             except PortError as error:
                 written.append(f"failed: {error}")
         return written

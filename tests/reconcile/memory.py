@@ -7,7 +7,7 @@ real one refuses. Faults are put in by a function that is asked before and after
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from demarkus_operator.cluster.apply import MANAGER
@@ -32,6 +32,7 @@ class MemoryPort:
         self.calls: list[tuple[str, Ref | None]] = []
         self.before: Callable[[str, Ref | None], None] = lambda verb, ref: None
         self.after: Callable[[str, Ref | None], None] = lambda verb, ref: None
+        self.lacking = {("gateway.networking.k8s.io/v1", "HTTPRoute")}  # kinds that this cluster lacks
         self._owned: dict[Ref, set[Path]] = {}
         self._count = 0
 
@@ -46,6 +47,8 @@ class MemoryPort:
         self, api_version: str, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> Sequence[Manifest]:
         with self._call("list", None):
+            if (api_version, kind) in self.lacking:
+                raise NotFound(f"list {kind}: 404 the server could not find the requested resource")
             assert kind_of(api_version, kind) is not SECRET, "Secrets are read by name only"
             wanted = (labels or {}).items()
             return [
@@ -55,6 +58,13 @@ class MemoryPort:
                 and namespace in (None, ref.namespace)
                 and wanted <= (found["metadata"].get("labels") or {}).items()
             ]
+
+    async def pages(
+        self, api_version: str, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Sequence[Manifest]]:
+        found = await self.list(api_version, kind, namespace=namespace, labels=labels)
+        for start in range(0, len(found) or 1, 2):
+            yield found[start : start + 2]
 
     async def create(self, manifest: Manifest) -> Manifest:
         ref = Ref.of(manifest)

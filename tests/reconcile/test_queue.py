@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from demarkus_operator.reconcile.queue import Queue, WorkFailed
+from demarkus_operator.reconcile.queue import SHARE, SOON, Queue, WorkFailed
 from demarkus_operator.reconcile.schedule import Schedule
 
 BUDGET = 10.0
@@ -132,3 +132,59 @@ async def test_a_bug_in_the_work_ends_the_queue() -> None:
     with pytest.raises(ExceptionGroup) as raised:
         await asyncio.wait_for(queue.run(), BUDGET)
     assert raised.group_contains(RuntimeError, match="bug")
+
+
+async def test_what_many_ask_for_soon_is_done_once_for_all() -> None:
+    done: list[str] = []
+    second = asyncio.Event()
+
+    async def do(key: str, attempt: int) -> None:
+        done.append(key)
+        if key == "b":
+            second.set()
+
+    async with running(do) as queue:
+        for _ in range(20):
+            queue.add_soon("a")
+            await asyncio.sleep(0)
+        queue.add_after("b", 2 * SOON)
+        await second.wait()
+    assert done == ["a", "b"]
+
+
+async def test_what_takes_long_is_done_the_more_seldom() -> None:
+    now = 0.0
+    done = asyncio.Event()
+
+    async def work(key: str, *, attempt: int) -> float | None:
+        nonlocal now
+        now += 10.0
+        done.set()
+        return None
+
+    schedule = Schedule[str](chance=lambda: 0.0)
+    queue: Queue[str] = Queue(work, workers=1, schedule=schedule, clock=lambda: now)
+    queue.add("a")
+    task = asyncio.create_task(queue.run())
+    await done.wait()
+    queue.stop()
+    await task
+    queue.add_soon("a")
+    assert schedule.next_time() == 10.0 + SHARE * 10.0
+
+
+async def test_who_adds_many_can_wait_for_room() -> None:
+    gate = asyncio.Event()
+
+    async def do(key: str, attempt: int) -> None:
+        await gate.wait()
+
+    async with running(do, workers=1) as queue:
+        for key in "abcd":
+            queue.add(key)
+        waiting = asyncio.create_task(queue.shorter_than(2))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        gate.set()
+        await waiting
+        assert queue.waiting < 2

@@ -7,4 +7,5 @@ rbac        the rights it needs, as manifests
 access      how to reach the API server, and as whom
 kubernetes  the port over the Kubernetes API
 watch       hearing of changes, by kopf
+pulse       whether the watches live
 """

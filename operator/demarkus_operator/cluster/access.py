@@ -7,7 +7,6 @@ In a pod that is the ServiceAccount's token, which Kubernetes replaces while we 
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import kopf
 from kubernetes.aio.client import Configuration
@@ -55,8 +54,8 @@ def home_namespace(*, kubeconfig: str | None = None, context: str | None = None)
     return str(chosen["context"].get("namespace") or "default")
 
 
-def for_kopf(settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo | None:
-    """For kopf, as its login handler; kopf asks again when the API server refuses the credential."""
+def for_kopf(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo | None:
+    """For kopf, which asks again when the API server refuses the credential."""
     if in_cluster():
         return kopf.login_with_service_account(settings=settings)
     return kopf.login_with_kubeconfig(settings=settings)

@@ -13,12 +13,15 @@ from demarkus_operator.api import common, universe, world
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of object: its name, and its name in paths. `namespaced` is False for what lives in no namespace."""
+    """A kind of object: its name, and its name in paths. `namespaced` is False for what lives in no namespace,
+    `optional` True for a kind that a cluster may lack.
+    """
 
     api_version: str
     kind: str
     plural: str
     namespaced: bool = True
+    optional: bool = False
 
     @property
     def group(self) -> str:
@@ -36,6 +39,7 @@ WORLD = Kind(common.API_VERSION, world.KIND, world.PLURAL)
 UNIVERSE = Kind(common.API_VERSION, universe.KIND, universe.PLURAL)
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
+EVENT = Kind("events.k8s.io/v1", "Event", "events")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 NAMESPACE = Kind("v1", "Namespace", "namespaces", namespaced=False)
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
@@ -52,6 +56,7 @@ WATCHED_CHILDREN = (
     DEPLOYMENT,
     NETWORK_POLICY,
     PERSISTENT_VOLUME_CLAIM,
+    POD,
     POD_DISRUPTION_BUDGET,
     SERVICE,
     SERVICE_ACCOUNT,
@@ -59,7 +64,7 @@ WATCHED_CHILDREN = (
 )
 """Children whose changes we hear of. Secrets are not among them: they are only ever read by name."""
 
-_ALL = (WORLD, UNIVERSE, LEASE, NAMESPACE, POD, SECRET, *WATCHED_CHILDREN)
+_ALL = (WORLD, UNIVERSE, EVENT, LEASE, NAMESPACE, SECRET, *WATCHED_CHILDREN)
 _TABLE = {(kind.api_version, kind.kind): kind for kind in _ALL}
 
 

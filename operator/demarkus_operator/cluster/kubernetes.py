@@ -8,7 +8,7 @@ field manager and asks for strict field validation, so that a misspelt field is 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -58,20 +58,29 @@ class Kubernetes:
     async def list(
         self, api_version: str, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> Sequence[Manifest]:
-        path = kind_of(api_version, kind).path(namespace)
-        what = f"list {kind}" + (f" in {namespace}" if namespace else "")
-        query = {"limit": str(PAGE)}
-        if labels:
-            query["labelSelector"] = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-        found: list[Manifest] = []
+        # Without a limit: older API servers answer only such lists from memory.
+        found, _ = await self._page(api_version, kind, namespace, _selector(labels))
+        return found
+
+    async def pages(
+        self, api_version: str, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Sequence[Manifest]]:
+        query = {"limit": str(PAGE), **_selector(labels)}
         while True:
-            page = await self._send("GET", path, what, query=query)
-            # Items of a list come without these two.
-            found += [{"apiVersion": api_version, "kind": kind, **item} for item in page["items"]]
-            token = page["metadata"].get("continue")
+            found, token = await self._page(api_version, kind, namespace, query)
+            yield found
             if not token:
-                return found
+                return
             query["continue"] = token
+
+    async def _page(
+        self, api_version: str, kind: str, namespace: str | None, query: Mapping[str, str]
+    ) -> tuple[Sequence[Manifest], str]:
+        path = kind_of(api_version, kind).path(namespace)
+        page = await self._send("GET", path, f"list {kind}" + (f" in {namespace}" if namespace else ""), query=query)
+        # Items of a list come without these two.
+        found = [{"apiVersion": api_version, "kind": kind, **item} for item in page["items"] or ()]
+        return found, page["metadata"].get("continue") or ""
 
     async def create(self, manifest: Manifest) -> Manifest:
         return await self._call("create", "POST", Ref.of(manifest), query=_WRITE, body=manifest)
@@ -144,6 +153,11 @@ class Kubernetes:
         if 200 <= response.status <= 299:
             return answer
         raise failure(response.status, answer, response.headers.get("Retry-After"), what=what, quiet=quiet)
+
+
+def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:
+    """The query that selects by labels."""
+    return {"labelSelector": ",".join(f"{key}={value}" for key, value in sorted(labels.items()))} if labels else {}
 
 
 def _decoded(data: bytes) -> dict[str, Any]:

@@ -10,7 +10,7 @@ changed in place by the caller.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from demarkus_operator.plan.objects import Manifest, Ref
@@ -67,7 +67,15 @@ class Port(Protocol):
     async def list(
         self, api_version: str, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> Sequence[Manifest]:
-        """All objects of a kind, in one namespace or in all, that carry all of `labels`."""
+        """All objects of a kind, in one namespace or in all, that carry all of `labels`: for what is not many.
+
+        Raises `NotFound` when there is no such kind.
+        """
+
+    def pages(
+        self, api_version: str, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Sequence[Manifest]]:
+        """The same a few hundred at a time, so that nobody has to hold them all."""
 
     async def create(self, manifest: Manifest) -> Manifest:
         """Makes the object if it is absent and returns it; raises `AlreadyExists`."""

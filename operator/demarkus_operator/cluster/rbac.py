@@ -10,6 +10,7 @@ from typing import Any
 from demarkus_operator.cluster.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
+    EVENT,
     LEASE,
     NAMESPACE,
     NETWORK_POLICY,
@@ -35,9 +36,10 @@ _CHILD = ("create", "get", "list", "patch", "watch")
 RIGHTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     (CONFIG_MAP, _CHILD),
     (DEPLOYMENT, _CHILD),
+    (EVENT, ("create",)),
     (NETWORK_POLICY, _CHILD),
     (PERSISTENT_VOLUME_CLAIM, _CHILD),
-    (POD, ("list", "patch")),
+    (POD, ("list", "patch", "watch")),
     (POD_DISRUPTION_BUDGET, ("create", "delete", "get", "list", "patch", "watch")),
     (SECRET, ("create", "delete", "get", "patch")),
     (SERVICE, _CHILD),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -70,6 +70,11 @@ class Objects:
             and namespace in (None, ref.namespace)
             and wanted <= found["metadata"].get("labels", {}).items()
         ]
+
+    async def pages(
+        self, api_version: str, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Sequence[Manifest]]:
+        yield await self.list(api_version, kind, namespace=namespace, labels=labels)
 
     async def create(self, manifest: Manifest) -> Manifest:
         ref, wanted = _readable(manifest)

@@ -39,6 +39,7 @@ from demarkus_operator.reconcile.queue import Queue
 from demarkus_operator.reconcile.resync import resync
 from demarkus_operator.reconcile.routes import Routes, owner_of
 from demarkus_operator.reconcile.schedule import Schedule
+from demarkus_operator.reconcile.survey import Survey
 from demarkus_operator.reconcile.work import Reconciler
 from demarkus_operator.witness.collector import Collector
 
@@ -115,7 +116,7 @@ class Runner:
             queue.add(ref)
         working = asyncio.create_task(queue.run(), name="queue")
         stopping = asyncio.create_task(stop.wait(), name="stop")
-        looking = asyncio.create_task(resync(store, (), listed=self._routes.listed, add=queue.add), name="resync")
+        looking = asyncio.create_task(resync(store, (), line=queue, surveyed=self._surveyed), name="resync")
         try:
             while not (stop.is_set() or working.done()):
                 quiet = await self._follow(store, pods, queue)
@@ -144,7 +145,7 @@ class Runner:
             processes=Asked(pods.places),
             witness=Collector(pods.places),
         )
-        work = Reconciler(edge, changed=self._reconciled)
+        work = Reconciler(edge, wake=self._wake)
         return Queue(work, workers=1, schedule=Schedule(chance=random.random))
 
     async def _follow(self, store: FileStore, pods: Pods, queue: Queue[Ref]) -> bool:
@@ -211,7 +212,7 @@ class Runner:
             return  # still declaring; everything is listed before the first reconcile
         ref = Ref.of(manifest)
         if ref.kind in (WORLD.kind, UNIVERSE.kind):
-            concerned = self._routes.heard(manifest, gone=gone)
+            concerned = [one for group in self._routes.heard(manifest, gone=gone) for one in group]
         elif (ref.api_version, ref.kind) in _HEARD_OF and (owner := owner_of(manifest)) is not None:
             concerned = [owner]
         else:
@@ -219,11 +220,13 @@ class Runner:
         for one in concerned:
             self._queue.add(one)
 
-    def _reconciled(self, ref: Ref) -> None:
-        """The reconcile of a Universe made something that its Worlds may have waited for."""
-        for world in self._routes.worlds_of(ref):
-            if self._queue is not None:
-                self._queue.add(world)
+    def _surveyed(self, survey: Survey) -> list[Ref]:
+        return self._routes.listed(survey.subjects, survey.versions)
+
+    def _wake(self, ref: Ref) -> None:
+        """A reconcile made something that this one may have waited for."""
+        if self._queue is not None:
+            self._queue.add(ref)
 
 
 def _gateway(universe: Manifest | None, states: Iterable[PodState]) -> str | None:

@@ -37,6 +37,8 @@ SYNCED = "demarkus.io/synced"
 """On pods: a hash of what they should have loaded. A change of it makes the kubelet look at their volumes at once."""
 ACCEPT_EMPTY_STORE = "demarkus.io/accept-empty-store"
 """On a World, by its owner: the history whose loss is accepted, so that it may begin anew."""
+FINALIZER = "demarkus.io/outside-the-cluster"
+"""The finalizer on a World whose deletion is to remove something outside the cluster: its bucket."""
 HOME = "demarkus.io/namespace"
 """On what is kept in the operator's namespace: the namespace of the World or Universe that it is about."""
 

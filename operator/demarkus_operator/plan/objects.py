@@ -119,6 +119,7 @@ class Plan:
         conditions: `Ready` and `Reconciled`, without times (`conditions.merged` adds those).
         status: the status, without `conditions` and `observedGeneration`.
         requeue: seconds after which to look again even if nothing is heard, or None.
+        holds: whether the object may only go once what is outside the cluster was let go of (a finalizer).
     """
 
     generate: tuple[Generate, ...] = ()
@@ -129,3 +130,4 @@ class Plan:
     conditions: tuple[Condition, ...] = ()
     status: Mapping[str, Any] = field(default_factory=dict)
     requeue: float | None = None
+    holds: bool = False

@@ -1,4 +1,4 @@
-"""One reconcile of one object: read, plan, generate, apply, remove, write the status.
+"""One reconcile of one object: read, plan, generate, apply, remove, write the status, tell events.
 
 Everything is decided from what is there now, so it does not matter what was heard, in which order, or how often; a
 reconcile that ends in the middle is taken up by the next. It needs only the port: the local runner uses the same loop.
@@ -7,7 +7,8 @@ reconcile that ends in the middle is taken up by the next. It needs only the por
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,8 +18,13 @@ from demarkus_operator.cluster.port import Conflict, NotFound, Port, PortError, 
 from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
 from demarkus_operator.plan.site import Site
 from demarkus_operator.processes.port import NobodyAsks, Processes
-from demarkus_operator.reconcile import children, status
+from demarkus_operator.reconcile import children, finalizer, status
+from demarkus_operator.reconcile.children import Writes
+from demarkus_operator.reconcile.events import Conditions, transitions
+from demarkus_operator.reconcile.observe import Family, Shared, named, observe
 from demarkus_operator.witness.port import NobodyWitnesses, Witness
+
+logger = logging.getLogger(__name__)
 
 ROUNDS = 8
 """How many times one reconcile may plan. Each round needs the material that the one before made."""
@@ -38,6 +44,8 @@ class Edge:
         processes: what runs, and what it says.
         witness: who asks Worlds to prove their history.
         namespaces: where Worlds and Universes are looked after; empty for everywhere.
+        instance: the process, as events name it; without it no events are told.
+        saw: told of every child that a reconcile of its owner saw, so that its echo is no news.
     """
 
     port: Port
@@ -47,6 +55,8 @@ class Edge:
     processes: Processes = field(default_factory=NobodyAsks)
     witness: Witness = field(default_factory=NobodyWitnesses)
     namespaces: tuple[str, ...] = ()
+    instance: str = ""
+    saw: Callable[[Manifest], None] = lambda _: None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,26 +65,85 @@ class Outcome:
 
     Attributes:
         generation: the `metadata.generation` that was looked at; None when the object is gone.
-        written: a word on every write.
+        writes: what was written.
         requeue: seconds after which to look again, or None.
         ready: what `Ready` came out as: its reason, or empty.
+        wakes: whom it made something for that they may have waited for.
     """
 
     generation: int | None = None
-    written: list[str] = field(default_factory=list)
+    writes: Writes = field(default_factory=Writes)
     requeue: float | None = None
     ready: str = ""
+    wakes: Sequence[Ref] = ()
+
+    @property
+    def written(self) -> list[str]:
+        """A word on every write."""
+        return self.writes.words
 
 
 class NotSettled(Exception):
     """A planner that never stops asking for material: a bug."""
 
 
-Look = Callable[[Manifest], Awaitable[tuple[Observed, Plan]]]
-"""Reads what an object's plan is made of, and makes it."""
+async def _nothing_outside(_: Manifest) -> float | None:
+    return None
 
 
-async def reconcile(edge: Edge, ref: Ref, look: Look, *, outcome: Outcome, attempt: int = 1) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concern:
+    """What makes the reconcile of a World that of a World.
+
+    Attributes:
+        family: how its children are found.
+        reads: everything that its plan looks at, by name.
+        then: what is looked at besides, once the names of it are known from the rest.
+        plan: makes the plan from what was observed.
+        release: lets go of what is outside the cluster before the object goes: None when nothing is left, else the
+            seconds after which to try again. Only asked of an object that has our finalizer.
+        wakes: from the names of what was written to those who may have waited for it.
+    """
+
+    family: Callable[[Manifest], Family]
+    reads: Callable[[Manifest], tuple[Ref, ...]]
+    plan: Callable[[Manifest, Observed], Awaitable[Plan]]
+    then: Callable[[Manifest, Observed], tuple[Ref, ...]] = lambda _, __: ()
+    release: Callable[[Manifest], Awaitable[float | None]] = _nothing_outside
+    wakes: Callable[[Sequence[Ref]], Sequence[Ref]] = lambda _: ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """An object as a look at the whole cluster found it: itself, its children, and what others read already."""
+
+    subject: Manifest
+    children: Mapping[Ref, Manifest]
+    shared: Shared
+
+
+async def glance(edge: Edge, concern: Concern, seen: Seen, *, outcome: Outcome) -> bool:
+    """Whether nothing has to be done, judged by what was seen a while ago; nothing is written. Raises `PortError`.
+
+    A wrong yes does no harm: whatever changed since was heard of, or is found by the next look at everything.
+    """
+    subject = seen.subject
+    if "deletionTimestamp" in subject["metadata"]:
+        return False
+    observed = await _observed(edge, subject, concern, children=seen.children, shared=seen.shared)
+    plan = await concern.plan(subject, observed)
+    wanted = status.planned(subject, plan, now=edge.now())
+    if plan.generate or plan.change or plan.remove or plan.holds != finalizer.holds(subject):
+        return False
+    if next(iter(children.differences(plan, observed)), None) or status.change(status.of(subject), wanted):
+        return False
+    outcome.generation = subject["metadata"].get("generation", 0)
+    outcome.ready = _ready(wanted)
+    outcome.requeue = plan.requeue
+    return True
+
+
+async def reconcile(edge: Edge, ref: Ref, concern: Concern, *, outcome: Outcome, attempt: int = 1) -> None:
     """One reconcile. Raises `PortError` if it was not carried out; the status says why if that will not pass by itself.
 
     `attempt` counts from 1 while reconciles of this object fail in a row.
@@ -83,13 +152,19 @@ async def reconcile(edge: Edge, ref: Ref, look: Look, *, outcome: Outcome, attem
         subject = await edge.port.get(ref)
     except NotFound:
         return
-    if "deletionTimestamp" in subject["metadata"]:
-        return  # its children go with it; making one anew would be in the way
     outcome.generation = subject["metadata"].get("generation", 0)
+    goes = "deletionTimestamp" in subject["metadata"]
+    if goes and not finalizer.holds(subject):
+        return  # its children go with it; making one anew would be in the way
     plan: Plan | None = None
     try:
-        observed, plan = await _with_material(edge, subject, look, outcome)
-        denied = await children.carry_out(edge.port, plan, observed, written=outcome.written)
+        if goes:
+            outcome.requeue = await concern.release(subject)
+            if outcome.requeue is None:
+                await finalizer.hold(edge.port, subject, False, writes=outcome.writes)
+            return
+        subject, observed, plan = await _settled(edge, subject, concern, outcome)
+        denied = await children.carry_out(edge.port, plan, observed, writes=outcome.writes, saw=edge.saw)
         plan = status.with_denials(plan, denied)
     except Exception as error:
         reason = _reason(error, attempt)
@@ -99,20 +174,64 @@ async def reconcile(edge: Edge, ref: Ref, look: Look, *, outcome: Outcome, attem
                 told = status.failed(subject, plan, reason, message, now=edge.now())
                 await _write_status(edge, subject, told, outcome)
         raise
+    finally:
+        outcome.wakes = concern.wakes(outcome.writes.refs)
     await _write_status(edge, subject, status.planned(subject, plan, now=edge.now()), outcome)
     outcome.requeue = plan.requeue
 
 
-async def _with_material(edge: Edge, subject: Manifest, look: Look, outcome: Outcome) -> tuple[Observed, Plan]:
-    """The plan once there is nothing left to generate or change."""
+async def _settled(
+    edge: Edge, subject: Manifest, concern: Concern, outcome: Outcome
+) -> tuple[Manifest, Observed, Plan]:
+    """The plan once there is nothing left to generate or change, and what it was made from."""
+    family = concern.family(subject)
+    strays: dict[Ref, Manifest | None] = {}  # what no list had, by name
     for _ in range(ROUNDS):
-        observed, plan = await look(subject)
+        observed = await _observed(edge, subject, concern)
+        for ref, child in observed.items():
+            if child is not None and family.has(ref):
+                edge.saw(child)
+        observed |= {ref: stray for ref, stray in strays.items() if observed.get(ref) is None}
+        plan = await concern.plan(subject, observed)
+        subject = await finalizer.hold(edge.port, subject, plan.holds, writes=outcome.writes)
+        unseen = [ref for ref in _to_be_made(plan, observed, family) if ref not in strays]
+        if unseen:
+            found = await named(edge.port, unseen)
+            strays.update(found)
+            if any(found.values()):
+                continue
         if not plan.generate and not plan.change:
-            return observed, plan
-        made: dict[str, Any] = {"random": edge.random, "now": edge.now(), "written": outcome.written}
+            return subject, observed, plan
+        made: dict[str, Any] = {"random": edge.random, "now": edge.now(), "writes": outcome.writes}
         await children.generate(edge.port, plan.generate, **made)
         await children.change(edge.port, plan.change, **made)
+        strays.clear()
     raise NotSettled(f"{Ref.of(subject)}: after {ROUNDS} rounds there is still material to make")
+
+
+async def _observed(
+    edge: Edge,
+    subject: Manifest,
+    concern: Concern,
+    *,
+    children: Mapping[Ref, Manifest] | None = None,
+    shared: Shared | None = None,
+) -> dict[Ref, Manifest | None]:
+    """Everything that the plan looks at; `children` and `shared` as for `observe`."""
+    cluster_wide = not edge.namespaces
+    reads, family = concern.reads(subject), concern.family(subject)
+    observed = await observe(edge.port, reads, family, cluster_wide=cluster_wide, children=children, shared=shared)
+    more = [ref for ref in concern.then(subject, observed) if ref not in observed]
+    return {**observed, **await named(edge.port, more, cluster_wide=cluster_wide)}
+
+
+def _to_be_made(plan: Plan, observed: Observed, family: Family) -> Iterator[Ref]:
+    """Children that no list had and that are about to be made: now, or once what is generated is there."""
+    later = [ref for ref in observed if family.has(ref)] if plan.generate else []
+    applied = (*plan.apply, *(attempt.manifest for attempt in plan.attempts))
+    for ref in (*(Ref.of(manifest) for manifest in applied), *later):
+        if observed.get(ref) is None and family.has(ref):
+            yield ref
 
 
 def _reason(error: Exception, attempt: int) -> Reason | None:
@@ -129,11 +248,30 @@ def _reason(error: Exception, attempt: int) -> Reason | None:
 
 
 async def _write_status(edge: Edge, subject: Manifest, wanted: dict[str, Any], outcome: Outcome) -> None:
-    outcome.ready = next((entry["reason"] for entry in wanted["conditions"] if entry["type"] == "Ready"), "")
-    patch = status.change(status.of(subject), wanted)
+    outcome.ready = _ready(wanted)
+    before = status.of(subject)
+    patch = status.change(before, wanted)
     if not patch:
         return
     ref = Ref.of(subject)
-    with contextlib.suppress(NotFound):  # deleted in between
+    try:
         await edge.port.patch_status(ref, patch)
-        outcome.written.append(f"patch {ref} status ({', '.join(sorted(patch))})")
+    except NotFound:
+        return  # deleted in between
+    outcome.writes.note("patch", ref, f"status: {', '.join(sorted(patch))}")
+    await _tell(edge, subject, before.get("conditions", ()), wanted["conditions"])
+
+
+async def _tell(edge: Edge, subject: Manifest, before: Conditions, after: Conditions) -> None:
+    if not edge.instance:
+        return
+    suffix = edge.random(5).hex()
+    for event in transitions(subject, before, after, now=edge.now(), instance=edge.instance, suffix=suffix):
+        try:
+            await edge.port.create(event)
+        except PortError as error:  # the status says the same; a namespace that goes away takes no events
+            logger.info("can't tell an event", extra={"fields": {"error": str(error)}})
+
+
+def _ready(wanted: Mapping[str, Any]) -> str:
+    return next((str(entry["reason"]) for entry in wanted["conditions"] if entry["type"] == "Ready"), "")

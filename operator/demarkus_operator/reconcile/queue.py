@@ -13,6 +13,11 @@ from typing import Generic, Protocol, TypeVar
 
 from demarkus_operator.reconcile.schedule import Key, Schedule
 
+SOON = 0.5
+"""Seconds in which what is added soon is gathered."""
+SHARE = 4.0
+"""How many times as long as its work took a key that is added soon rests, at least."""
+
 WorkedOn = TypeVar("WorkedOn", contravariant=True)
 
 
@@ -50,7 +55,9 @@ class Queue(Generic[Key]):
         self._schedule = schedule
         self._clock = clock
         self._news = asyncio.Event()
+        self._taken = asyncio.Event()
         self._stopping = False
+        self._took: dict[Key, float] = {}  # seconds, of what takes longer than most
 
     def add(self, key: Key) -> bool:
         """Have the key worked on soon. False when there are too many keys: a resync has to find it again."""
@@ -61,6 +68,19 @@ class Queue(Generic[Key]):
         """Have the key worked on after so many seconds; an earlier time that is set already stays."""
         self._news.set()
         return self._schedule.add_at(key, self._clock() + seconds)
+
+    def add_soon(self, key: Key) -> bool:
+        """Have the key worked on before long, with all that is added until then: the longer its work takes, the rarer.
+
+        For what many others ask for, one after the other. Whoever is asked for by `add` does not wait.
+        """
+        return self.add_after(key, max(SOON, SHARE * self._took.get(key, 0.0)))
+
+    async def shorter_than(self, length: int) -> None:
+        """Waits until fewer keys are in line."""
+        while self._schedule.waiting >= length:
+            self._taken.clear()
+            await self._taken.wait()
 
     @property
     def waiting(self) -> int:
@@ -94,13 +114,22 @@ class Queue(Generic[Key]):
             if key is None:
                 await self._wait()
                 continue
+            self._taken.set()
+            started = self._clock()
             try:
                 again_in = await self._work(key, attempt=self._schedule.failures(key) + 1)
             except WorkFailed as failure:
                 self._schedule.failed(key, self._clock(), not_before=failure.delay or 0.0)
             else:
                 self._schedule.succeeded(key, self._clock(), again_in=again_in)
+            self._note(key, self._clock() - started)
             self._news.set()  # the times have changed
+
+    def _note(self, key: Key, seconds: float) -> None:
+        if seconds * SHARE > SOON:
+            self._took[key] = seconds
+        else:
+            self._took.pop(key, None)
 
     async def _wait(self) -> None:
         """Until something is added or the next time has come."""

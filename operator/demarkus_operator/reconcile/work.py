@@ -5,48 +5,53 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
-from demarkus_operator.cluster.kinds import UNIVERSE, WORLD
 from demarkus_operator.cluster.port import Conflict, PortError, TryLater
 from demarkus_operator.plan.objects import Ref
-from demarkus_operator.reconcile.loop import Edge, Outcome
+from demarkus_operator.reconcile.concern import concern_of
+from demarkus_operator.reconcile.loop import Edge, Outcome, Seen, glance, reconcile
 from demarkus_operator.reconcile.metrics import Metrics
 from demarkus_operator.reconcile.queue import WorkFailed
-from demarkus_operator.reconcile.universe import reconcile_universe
-from demarkus_operator.reconcile.world import reconcile_world
 
 RECONCILE_SECONDS = 60.0
+FIRST_REST = 0.5
+LONGEST_REST = 60.0
 
 logger = logging.getLogger(__name__)
 
 
-class _Reconcile(Protocol):
-    def __call__(self, edge: Edge, ref: Ref, *, outcome: Outcome, attempt: int) -> Awaitable[None]: ...
-
-
-_RECONCILE: dict[str, _Reconcile] = {WORLD.kind: reconcile_world, UNIVERSE.kind: reconcile_universe}
+def nothing_seen(_: Ref) -> Seen | None:
+    """When nobody looks at the whole cluster."""
+    return None
 
 
 class Reconciler:
     """`queue.Work` for Worlds and Universes; a key is their `Ref`.
 
-    `changed` is told of every reconcile that wrote something: others may have waited for just that.
+    What was just written is looked at once more, at once; should that write again, ever later: a plan that never
+    settles must not keep the cluster busy.
     """
 
     def __init__(
         self,
         edge: Edge,
         *,
-        changed: Callable[[Ref], None],
+        wake: Callable[[Ref], object],
+        seen: Callable[[Ref], Seen | None] = nothing_seen,
         metrics: Metrics | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`wake` is told of everybody who may have waited for what a reconcile made; `seen` gives, once, what a look at
+        the whole cluster saw of an object.
+        """
         self._edge = edge
-        self._changed = changed
+        self._wake = wake
+        self._seen = seen
         self._metrics = metrics
         self._clock = clock
+        self._restless: dict[Ref, int] = {}  # reconciles in a row that wrote to children
 
     async def __call__(self, key: Ref, *, attempt: int) -> float | None:
         """One reconcile. Raises `WorkFailed`."""
@@ -54,15 +59,32 @@ class Reconciler:
         started = self._clock()
         try:
             async with asyncio.timeout(RECONCILE_SECONDS):
-                await _RECONCILE[key.kind](self._edge, key, outcome=outcome, attempt=attempt)
+                await self._look(key, outcome, attempt)
         except Exception as error:
             self._report(key, outcome, attempt, self._clock() - started, error)
             raise WorkFailed(str(error), delay=getattr(error, "delay", None)) from error
         finally:
-            if outcome.written:
-                self._changed(key)
+            for ref in outcome.wakes:
+                self._wake(ref)
         self._report(key, outcome, attempt, self._clock() - started, None)
-        return outcome.requeue
+        return self._again(key, outcome)
+
+    async def _look(self, key: Ref, outcome: Outcome, attempt: int) -> None:
+        concern = concern_of(self._edge, key)
+        seen = self._seen(key)
+        if seen is not None and await glance(self._edge, concern, seen, outcome=outcome):
+            return
+        await reconcile(self._edge, key, concern, outcome=outcome, attempt=attempt)
+
+    def _again(self, key: Ref, outcome: Outcome) -> float | None:
+        """When to look again: sooner than the plan asks for if children were written."""
+        if all(ref == key for ref in outcome.writes.refs):
+            self._restless.pop(key, None)
+            return outcome.requeue
+        times = self._restless.get(key, 0)
+        self._restless[key] = times + 1
+        soon = min(LONGEST_REST, FIRST_REST * (2.0 ** min(times, 20) - 1))
+        return soon if outcome.requeue is None else min(soon, outcome.requeue)
 
     def _report(self, key: Ref, outcome: Outcome, attempt: int, seconds: float, error: Exception | None) -> None:
         result = _result(outcome, error)

@@ -1,13 +1,38 @@
-"""What the reconcile of a World reads, and its plan."""
+"""What makes the reconcile of a World that of a World: how its children are found, and its plan."""
 
 from __future__ import annotations
 
-from demarkus_operator.cluster.kinds import WORLD
+from demarkus_operator.cluster.kinds import (
+    CONFIG_MAP,
+    NETWORK_POLICY,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
+    WORLD,
+)
+from demarkus_operator.plan.home import home_reads
 from demarkus_operator.plan.inquiry import inquiry_of, record_reads
+from demarkus_operator.plan.labels import MANAGED_BY, MANAGER, world_selector
 from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
+from demarkus_operator.plan.site import Site
 from demarkus_operator.plan.world import plan_world, world_reads
-from demarkus_operator.reconcile import children
-from demarkus_operator.reconcile.loop import Edge, Outcome, reconcile
+from demarkus_operator.reconcile.loop import Concern, Edge
+from demarkus_operator.reconcile.observe import Family
+
+CHILDREN = (
+    CONFIG_MAP,
+    NETWORK_POLICY,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
+)
+"""Kinds of children of a World, but for Secrets."""
 
 
 def world_ref(namespace: str, name: str) -> Ref:
@@ -15,15 +40,29 @@ def world_ref(namespace: str, name: str) -> Ref:
     return Ref(WORLD.api_version, WORLD.kind, namespace, name)
 
 
-async def reconcile_world(edge: Edge, ref: Ref, *, outcome: Outcome, attempt: int = 1) -> None:
-    """One reconcile of a World; see `loop.reconcile`."""
+def world_family(world: Manifest, site: Site) -> Family:
+    """How the children of a World are found."""
+    metadata = world["metadata"]
+    return Family(
+        namespace=metadata["namespace"],
+        labels={**world_selector(metadata["name"]), MANAGED_BY: MANAGER},
+        kinds=CHILDREN,
+        others=frozenset(home_reads(world, site)),
+    )
 
-    async def look(world: Manifest) -> tuple[Observed, Plan]:
-        observed = await children.read(edge.port, world_reads(world, edge.site))
-        observed = {**observed, **await children.read(edge.port, record_reads(world, observed, edge.site))}
+
+def world_concern(edge: Edge, ref: Ref) -> Concern:
+    """What the reconcile of a World needs."""
+
+    async def plan(world: Manifest, observed: Observed) -> Plan:
         reports, now = await edge.processes.reports(ref), edge.now()
         inquiry = inquiry_of(world, observed, edge.site, now, reports)
         testimony = None if inquiry is None else await edge.witness.testimony(ref, inquiry)
-        return observed, plan_world(world, observed, edge.site, now, reports, testimony)
+        return plan_world(world, observed, edge.site, now, reports, testimony)
 
-    await reconcile(edge, ref, look, outcome=outcome, attempt=attempt)
+    return Concern(
+        family=lambda world: world_family(world, edge.site),
+        reads=lambda world: world_reads(world, edge.site),
+        then=lambda world, observed: record_reads(world, observed, edge.site),
+        plan=plan,
+    )

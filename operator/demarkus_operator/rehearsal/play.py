@@ -9,9 +9,8 @@ from datetime import datetime
 from demarkus_operator.cluster.kinds import UNIVERSE
 from demarkus_operator.plan.objects import Ref
 from demarkus_operator.plan.site import Site
-from demarkus_operator.reconcile.loop import Edge, Outcome
-from demarkus_operator.reconcile.universe import reconcile_universe
-from demarkus_operator.reconcile.world import reconcile_world
+from demarkus_operator.reconcile.concern import concern_of
+from demarkus_operator.reconcile.loop import Edge, Outcome, reconcile
 from demarkus_operator.rehearsal.stage import Stage
 
 ROUNDS = 20
@@ -28,8 +27,7 @@ async def play(stage: Stage, subjects: Sequence[Ref], *, site: Site, now: dateti
     for _ in range(ROUNDS):
         before = stage.writes
         for ref in ordered:
-            reconcile = reconcile_universe if ref.kind == UNIVERSE.kind else reconcile_world
-            await reconcile(edge, ref, outcome=Outcome())
+            await reconcile(edge, ref, concern_of(edge, ref), outcome=Outcome())
         if stage.writes == before:
             return
     raise NotSettled(f"after {ROUNDS} rounds there is still something to write")
