@@ -340,7 +340,6 @@ def _scrub(engine: Engine) -> Scrub:
         recheck=engine.recheck,
         scrubbed=engine.scrubbed,
         clock=time.monotonic,
-        now=_now,
         kept=engine.progress,
     )
 

@@ -20,14 +20,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The newest pass that ended without damage, if one did, and the pass that is under way, if one is.
+    """The entry up to which the newest pass that ended found everything right, and the pass that is under way.
 
-    `verified_through` is the entry that the first went up to, `ended` when (ms); `through` the one that the second goes
-    up to, and `after` the last document that it has read.
+    `through` is the entry that it goes up to (0: none is under way), `after` the last document that it has read.
     """
 
     verified_through: int = 0
-    ended: int = 0
     through: int = 0
     after: str = ""
 

@@ -86,7 +86,7 @@ class Kept(Protocol):
 
 
 class Scrub:
-    """Reads again and again into `scrubbed`. `run` is its task. `clock` gives seconds, `now` ms since 1970."""
+    """Reads again and again into `scrubbed`. `run` is its task."""
 
     def __init__(
         self,
@@ -97,7 +97,6 @@ class Scrub:
         scrubbed: Scrubbed,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float],
-        now: Callable[[], int],
         kept: Kept,
     ) -> None:
         self._view = view
@@ -106,18 +105,18 @@ class Scrub:
         self._scrubbed = scrubbed
         self._pause = pause
         self._clock = clock
-        self._now = now
         self._kept = kept
         self._progress = Progress()
 
     async def run(self) -> None:
         """Make pass after pass, for ever. The owner cancels it."""
-        while (due := await self.resume()) is None:
-            await self._pause(AGAIN)
-        await self._pause(due)
+        resumed = False
         while True:
             began = self._clock()
             try:
+                if not resumed:
+                    await self.resume()
+                    resumed = True
                 await self.once()
             except EngineError as error:
                 logger.warning("the scrub can't read the store, trying again: %s", error)
@@ -125,24 +124,14 @@ class Scrub:
                 continue
             await self._pause(max(EVERY - (self._clock() - began), AGAIN))
 
-    async def resume(self) -> float | None:
-        """Take up what an earlier process left; in how many seconds a pass, or the rest of one, is due.
-
-        None: the store can't be read now.
-        """
-        try:
-            sequence = (await self._view()).sequence
-        except EngineError as error:
-            logger.warning("the scrub can't read the store, trying again: %s", error)
-            return None
+    async def resume(self) -> None:
+        """Take up what an earlier process left. Raises EngineError when the state of the world can't be had."""
+        sequence = (await self._view()).sequence
         kept = await asyncio.to_thread(self._kept.load)
         if max(kept.verified_through, kept.through) > sequence:
             kept = Progress()  # of a log that is not this one any more
         self._progress = kept
         self._scrubbed.verified_through = kept.verified_through
-        if kept.through or not kept.ended:
-            return 0.0
-        return min(max(EVERY - (self._now() - kept.ended) / 1000, 0.0), EVERY)
 
     async def once(self) -> None:
         """One pass, or the rest of one. Raises EngineError when the log or the state of the world can't be had."""
@@ -158,7 +147,7 @@ class Scrub:
             # A pass that has found something begins anew, so that it finds it again.
             await self._keep(Progress() if found else replace(kept, through=through, after=paths[-1]))
         if not found:
-            await self._keep(Progress(verified_through=through, ended=self._now()))
+            await self._keep(Progress(verified_through=through))
         first = min((damage.entry for damage in found.values()), default=through + 1)
         self._scrubbed.damage = MappingProxyType(found)
         self._scrubbed.verified_through = first - 1
