@@ -77,6 +77,8 @@ class Cluster:
             **manifest["metadata"],
             "resourceVersion": str(number),
         }
+        if ref.kind in ("World", "Universe"):
+            metadata["generation"] = 1  # what is put is never seen half
         kept = {"status": before["status"]} if "status" in before else {}
         self.objects[ref] = {**kept, **manifest, "metadata": metadata}
         return ref
@@ -139,7 +141,7 @@ class Cluster:
         assert not plan.change, "something is changed again and again"
         for manifest in [*plan.apply, *(attempt.manifest for attempt in plan.attempts)]:
             there = self.objects.get(Ref.of(manifest))
-            if there is None or not covers(there, manifest):
+            if there is None or not covers(there, manifest) or there.get("data") != manifest.get("data"):
                 self._write(manifest)
         for remove in plan.remove:
             assert self.objects[remove.ref]["metadata"]["uid"] == remove.uid

@@ -46,8 +46,7 @@ class Universe:
         """A reconcile of the Universe, then one of everybody whose version changed."""
         self.now += timedelta(seconds=seconds)
         members = list(self.members.values())
-        before = None if self.record is None else self.record.target
-        aimed_at = aimed(self.record, self.target, members, before=before)
+        aimed_at = aimed(self.record, self.target, members)
         rollout, progress = advanced(aimed_at, members, self.policy, self.now)
         self.record = rollout_of(_stored(rollout), rollout.target)
         for member in members:
@@ -219,7 +218,7 @@ def test_who_is_gone_is_not_waited_for() -> None:
 
 
 def test_a_new_universe_has_nothing_to_roll_out() -> None:
-    rollout = aimed(None, "1", [], before=None)
+    rollout = aimed(None, "1", [])
     assert advanced(rollout, [], Policy(), START) == (Rollout(target="1"), None)
 
 
@@ -246,6 +245,16 @@ def test_at_most_one_world_is_ever_broken_by_a_version(
             universe.change(member.name, well_since=universe.now)
     assert universe.run(200) is None
     assert set(universe.versions().values()) == {"1"}
+
+
+def test_who_is_behind_stays_pinned_to_the_digests_it_has() -> None:
+    member = Member(name="a", version="1", well_since=START)
+    first = aimed(Rollout(target="1"), "2", [member], digests={"world": "sha256:1"})
+    assert rollout_of(_stored(first), "2") == first
+    second = aimed(first, "3", [member], digests={"world": "sha256:2"})
+    assert second.digests == {"1": {"world": "sha256:1"}}
+    done, _ = advanced(second, [member], Policy(), START)
+    assert done.version("a") == "3"
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"behind": [], "moved": []}', '{"behind": {}, "moved": [{}]}'])

@@ -126,6 +126,21 @@ class UniverseSpec(Model):
     """Whether keys and the record of names are deleted with the Universe. Default: `Retain`."""
 
 
+class RolloutStatus(Model):
+    """A version on its way to the Worlds and the gateway."""
+
+    version: Text
+    """The version."""
+    updated: Annotated[int, Field(ge=0)]
+    """How many have it."""
+    total: Annotated[int, Field(ge=0)]
+    """How many there are: Worlds that take their version from the Universe, and the gateway."""
+    reason: Annotated[str, Field(max_length=316)]
+    """`RollingOut`, `RolloutPaused` or `RolloutHalted`."""
+    message: Text
+    """Who gets it, or what it waits for."""
+
+
 class UniverseStatus(Status):
     """What a Universe is."""
 
@@ -133,6 +148,8 @@ class UniverseStatus(Status):
     """The URL of the gateway's MCP endpoint."""
     worlds: Annotated[int, Field(ge=0)] | None = None
     """How many Worlds the gateway leads to."""
+    rollout: RolloutStatus | None = None
+    """The version that is on its way; absent when everybody has it."""
 
 
 class Universe(Model):

@@ -27,6 +27,8 @@ GATEWAY = "/gateway"
 """The gateway among the names of Worlds, which have no slash."""
 DEADLINE = timedelta(minutes=10)
 """How long somebody may take to serve with the new version until that is told as a halt."""
+DELAY = timedelta(seconds=30)
+"""How long somebody serves before the next one follows, where the Universe says nothing else."""
 LOOK = 10.0
 """Seconds after which to look again while somebody is waited for."""
 
@@ -42,11 +44,19 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """A version on its way: `behind` says which version the others still have."""
+    """A version on its way.
+
+    Attributes:
+        target: the version.
+        behind: which version the others still have, by name.
+        moved: who got it, in this order.
+        digests: the digests of the images of earlier versions, by version: who stays behind stays pinned to them.
+    """
 
     target: str
     behind: Mapping[str, str] = field(default_factory=dict)
     moved: tuple[Moved, ...] = ()
+    digests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def version(self, name: str) -> str:
         """The version that holds for a World or the gateway."""
@@ -102,7 +112,7 @@ class Policy:
     """What the Universe says of rollouts."""
 
     canary: Sequence[str] = ()
-    delay: timedelta = timedelta(seconds=30)
+    delay: timedelta = DELAY
     paused: bool = False
 
 
@@ -139,10 +149,14 @@ class Progress:
         }
 
 
-def aimed(rollout: Rollout | None, target: str, members: Iterable[Member], *, before: str | None) -> Rollout:
-    """The rollout of a version. `before` is the version that was in force, None for a new Universe."""
+def aimed(
+    rollout: Rollout | None, target: str, members: Iterable[Member], *, digests: Mapping[str, str] | None = None
+) -> Rollout:
+    """The rollout of a version, on top of the one before; None for a new Universe. `digests` are those of the version
+    that was in force.
+    """
     if rollout is None:
-        rollout = Rollout(target=before or target)
+        return Rollout(target=target)
     if rollout.target == target:
         return rollout
     broken = {moved.name for moved in rollout.moved if moved.well}
@@ -153,7 +167,12 @@ def aimed(rollout: Rollout | None, target: str, members: Iterable[Member], *, be
         and rollout.version(member.name) != target
         and (member.well_since is not None or member.name not in broken)
     }
-    return Rollout(target=target, behind=behind)
+    known = {**rollout.digests, **({rollout.target: digests} if digests else {})}
+    return Rollout(
+        target=target,
+        behind=behind,
+        digests={version: found for version, found in known.items() if version in behind.values()},
+    )
 
 
 def advanced(
@@ -250,6 +269,7 @@ def rollout_of(record: Manifest | None, version: str | None) -> Rollout | None:
                 Moved(name=str(one["name"]), since=_time(one["since"]), well=bool(one["well"]))
                 for one in content["moved"]
             ),
+            digests={str(version): dict(found) for version, found in content.get("digests", {}).items()},
         )
     except (KeyError, ValueError, TypeError, AttributeError):
         raise Refusal(
@@ -264,7 +284,9 @@ def data_of(rollout: Rollout) -> dict[str, str]:
     if rollout.done:
         return {}
     moved = [{"name": one.name, "since": _text(one.since), "well": one.well} for one in rollout.moved]
-    content = {"behind": dict(rollout.behind), "moved": moved}
+    content: dict[str, Any] = {"behind": dict(rollout.behind), "moved": moved}
+    if rollout.digests:
+        content["digests"] = {version: dict(found) for version, found in rollout.digests.items()}
     return {FIELD: json.dumps(content, sort_keys=True, separators=(",", ":"))}
 
 

@@ -12,7 +12,7 @@ from demarkus_operator.plan.witness import Record, data_of
 
 def record(owner: Owner, ref: Ref, content: Record, seen: Manifest | None) -> dict[str, Any]:
     """The record, valid only on top of the version that was read: what is in it must not be lost."""
-    manifest = owner.kept(ref, {"data": data_of(content)})
+    manifest = owner.retained(ref, {"data": data_of(content)})
     manifest["metadata"]["labels"][labels.HOME] = owner.namespace
     if seen is not None and (read := seen["metadata"].get("resourceVersion")):
         manifest["metadata"]["resourceVersion"] = read
