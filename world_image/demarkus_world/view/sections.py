@@ -10,7 +10,7 @@ from pathlib import Path
 from demarkus_world.engine.model import Identity
 from demarkus_world.view.catalog import Described
 from demarkus_world.view.search import Query, Readable, search_sections
-from demarkus_world.view.words import held, words
+from demarkus_world.view.words import held
 from mark_protocol.lookups import Match
 from mark_protocol.outline import Section
 
@@ -104,7 +104,7 @@ class Sections:
             return [row[0] for row in self._rows.execute(query, values)]
 
     def _add_document(self, document: Indexed) -> None:
-        about = held(words(" ".join((document.described.title, *document.described.tags))))
+        about = held(" ".join((document.described.title, *document.described.tags)))
         number = self._rows.execute(
             "INSERT INTO indexed VALUES (NULL, ?, ?, ?)", (document.path, bytes.fromhex(document.stored), about)
         ).lastrowid
@@ -113,14 +113,14 @@ class Sections:
             self._add_section(number, place, section, about)
 
     def _add_section(self, document: int | None, place: int, section: Section, about: str) -> None:
-        trail = held(words(" ".join(section.trail)))
+        trail = held(" ".join(section.trail))
         number = self._rows.execute(
             "INSERT INTO section VALUES (NULL, ?, ?, ?, ?, ?, ?)",
             (document, place, section.anchor, section.heading, trail, section.text),
         ).lastrowid
         self._rows.execute(
             "INSERT INTO words (rowid, text, trail, about) VALUES (?, ?, ?, ?)",
-            (number, held(words(section.text)), trail, about),
+            (number, held(section.text), trail, about),
         )
 
     def _remove_document(self, path: str) -> None:
@@ -133,7 +133,7 @@ class Sections:
         ).fetchall():
             self._rows.execute(
                 "INSERT INTO words (words, rowid, text, trail, about) VALUES ('delete', ?, ?, ?, ?)",
-                (number, held(words(text)), trail, about),
+                (number, held(text), trail, about),
             )
         self._rows.execute("DELETE FROM section WHERE indexed = ?", (document,))
         self._rows.execute("DELETE FROM indexed WHERE id = ?", (document,))

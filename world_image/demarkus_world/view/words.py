@@ -33,9 +33,17 @@ def words(text: str) -> Iterator[str]:
                 yield part
 
 
-def held(found: Iterable[str]) -> str:
-    """Words as the index is given them."""
-    return " ".join(word.translate(_HELD) for word in found)
+def held(text: str) -> str:
+    """The words of a text as the index is given them."""
+    known: dict[str, str] = {}  # a long text has the same words over and over
+    found: list[str] = []
+    for word in text.split():
+        form = known.get(word)
+        if form is None:
+            form = known[word] = " ".join(part.translate(_HELD) for part in words(word))
+        if form:
+            found.append(form)
+    return " ".join(found)
 
 
 def wanted(found: Iterable[str]) -> str:
