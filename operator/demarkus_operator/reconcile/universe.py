@@ -27,6 +27,7 @@ from demarkus_operator.plan.names import UniverseNames
 from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
 from demarkus_operator.plan.record import bindings_of, version_of
 from demarkus_operator.plan.refusal import Refusal
+from demarkus_operator.plan.rollout import rollout_of
 from demarkus_operator.plan.universe import plan_universe, universe_reads
 from demarkus_operator.reconcile.loop import Concern, Edge
 from demarkus_operator.reconcile.observe import Family, named
@@ -71,7 +72,7 @@ def universe_concern(edge: Edge, ref: Ref) -> Concern:
         return made
 
     def wakes(written: Sequence[Ref]) -> Sequence[Ref]:
-        everybody = any(one.kind == SECRET.kind for one in written) or version_of(before) != version_of(after)
+        everybody = any(one.kind == SECRET.kind for one in written)
         if not everybody and record not in written:
             return ()
         names = None if everybody else _rebound(before, after)
@@ -100,12 +101,17 @@ async def worlds_of(edge: Edge, universe: Ref) -> list[Manifest]:
 
 
 def _rebound(before: Manifest | None, after: Manifest | None) -> set[str]:
-    """The names that belong to others than before, or to somebody at last."""
+    """The names that belong to others than before, or to somebody at last, and those that get another version."""
     try:
         old, new = bindings_of(before), bindings_of(after)
+        was, will_be = (rollout_of(record, version_of(record)) for record in (before, after))
     except Refusal:
         return set()
-    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+    return {
+        name
+        for name in old.keys() | new.keys()
+        if old.get(name) != new.get(name) or (was and was.version(name)) != (will_be and will_be.version(name))
+    }
 
 
 async def _namespaces(edge: Edge, names: Iterable[str]) -> Mapping[str, Manifest]:
