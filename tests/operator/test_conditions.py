@@ -43,6 +43,8 @@ def test_reasons_are_frozen() -> None:
     assert sorted(Reason) == [
         "Applied",
         "AsAsked",
+        "BucketIncomplete",
+        "BucketUnseen",
         "ConfigTooLarge",
         "Consistent",
         "GrowthRefused",

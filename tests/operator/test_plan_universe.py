@@ -226,10 +226,11 @@ def test_invalid_universe_says_what_is_wrong(cluster: Any, a_universe: Build) ->
     assert message.startswith("spec.publicURL: ")
 
 
-def test_gateway_reaches_worlds_of_its_universe_and_names_only(settled: Any) -> None:
-    worlds, names = settled.get("NetworkPolicy", "acme-broker")["spec"]["egress"]
+def test_gateway_reaches_worlds_of_its_universe_names_https_and_the_api_server(settled: Any) -> None:
+    worlds, names, https = settled.get("NetworkPolicy", "acme-broker")["spec"]["egress"]
     assert worlds["ports"] == [{"protocol": "UDP", "port": 6309}]
     assert worlds["to"][0]["podSelector"]["matchLabels"]["demarkus.io/universe"] == "acme"
     assert {port["port"] for port in names["ports"]} == {53}
+    assert https == {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 6443}]}
     pods = settled.get("StatefulSet", "tea-world")["spec"]["template"]["metadata"]["labels"]
     assert pods["demarkus.io/universe"] == "acme"

@@ -192,9 +192,9 @@ def test_world_without_universe_has_an_authority_of_its_own_and_no_key_set(clust
     cluster.put(a_world(universeRef=None))
     cluster.settle()
     assert cluster.condition("World", "tea")[1] == "Starting"
-    assert _names(cluster, "Secret", "demarkus-system") == {"world-ca-acme-tea"}
+    assert _names(cluster, "Secret", "demarkus-system") == {"world-ca-acme-tea", "demarkus-operator-key"}
     data = cluster.get("ConfigMap", "tea-world-config")["data"]
-    assert set(data) == {"world.yaml"}
+    assert set(data) == {"world.yaml", "management.json"}
     assert "keySet" not in data["world.yaml"]
     assert "reads: scoped" in data["world.yaml"]
     (clients, _) = cluster.get("NetworkPolicy", "tea-world")["spec"]["ingress"]
@@ -377,7 +377,7 @@ def test_only_the_gateway_of_its_universe_speaks_mark_with_a_world(settled: Any)
             },
         }
     ]
-    assert health["ports"] == [{"protocol": "TCP", "port": 8081}]
+    assert health["ports"] == [{"protocol": "TCP", "port": 8081}, {"protocol": "TCP", "port": 8443}]
     assert spec["policyTypes"] == ["Ingress", "Egress"]
     (names,) = spec["egress"]
     assert {port["port"] for port in names["ports"]} == {53}

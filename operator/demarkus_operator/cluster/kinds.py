@@ -40,6 +40,8 @@ UNIVERSE = Kind(common.API_VERSION, universe.KIND, universe.PLURAL)
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 EVENT = Kind("events.k8s.io/v1", "Event", "events")
+HTTP_ROUTE = Kind("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", optional=True)
+INGRESS = Kind("networking.k8s.io/v1", "Ingress", "ingresses")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 NAMESPACE = Kind("v1", "Namespace", "namespaces", namespaced=False)
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
@@ -54,6 +56,7 @@ STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 WATCHED_CHILDREN = (
     CONFIG_MAP,
     DEPLOYMENT,
+    INGRESS,
     NETWORK_POLICY,
     PERSISTENT_VOLUME_CLAIM,
     POD,
@@ -62,9 +65,11 @@ WATCHED_CHILDREN = (
     SERVICE_ACCOUNT,
     STATEFUL_SET,
 )
-"""Children whose changes we hear of. Secrets are not among them: they are only ever read by name."""
+"""Children whose changes we hear of. Secrets are not among them: they are only ever read by name. Nor are HTTPRoutes:
+many clusters do not know that kind, and a watch of it could not go on.
+"""
 
-_ALL = (WORLD, UNIVERSE, EVENT, LEASE, NAMESPACE, SECRET, *WATCHED_CHILDREN)
+_ALL = (WORLD, UNIVERSE, EVENT, HTTP_ROUTE, LEASE, NAMESPACE, SECRET, *WATCHED_CHILDREN)
 _TABLE = {(kind.api_version, kind.kind): kind for kind in _ALL}
 
 

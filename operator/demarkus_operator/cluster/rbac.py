@@ -11,6 +11,8 @@ from demarkus_operator.cluster.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
     EVENT,
+    HTTP_ROUTE,
+    INGRESS,
     LEASE,
     NAMESPACE,
     NETWORK_POLICY,
@@ -32,15 +34,18 @@ NAME = "demarkus-operator"
 
 _API = "rbac.authorization.k8s.io/v1"
 _CHILD = ("create", "get", "list", "patch", "watch")
+_OPTIONAL = ("create", "delete", "get", "list", "patch", "watch")
 
 RIGHTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     (CONFIG_MAP, _CHILD),
     (DEPLOYMENT, _CHILD),
     (EVENT, ("create",)),
-    (NETWORK_POLICY, _CHILD),
+    (HTTP_ROUTE, ("create", "delete", "get", "list", "patch")),
+    (INGRESS, _OPTIONAL),
+    (NETWORK_POLICY, _OPTIONAL),
     (PERSISTENT_VOLUME_CLAIM, _CHILD),
     (POD, ("list", "patch", "watch")),
-    (POD_DISRUPTION_BUDGET, ("create", "delete", "get", "list", "patch", "watch")),
+    (POD_DISRUPTION_BUDGET, _OPTIONAL),
     (SECRET, ("create", "delete", "get", "patch")),
     (SERVICE, _CHILD),
     (SERVICE_ACCOUNT, _CHILD),

@@ -12,6 +12,15 @@ site         where the operator runs: namespace, version, images
 names        names of children
 labels       labels and annotations, and whether an object is ours
 owner        the metadata of children, and whose name an object bears
+validity     whether the spec of a World holds
+defaults     what holds for a World that does not say otherwise
+images       which image a pod gets
+references   objects that a spec names and somebody else makes
+seeds        the texts of a World's seeds
+size         whether a configuration fits into its object
+workload     what a StatefulSet or Deployment tells of its pods
+pause        what goes on while a World or Universe is paused
+keeping      what becomes of generated Secrets when their owner is deleted
 refusal      why a plan changes nothing
 secret_data  reading Secrets and the keys in them
 membership   whether a Universe admits a World
@@ -19,8 +28,16 @@ record       the Universe's record: which name belongs to which World
 witness      what was witnessed of a history, and what new testimony says against it
 inquiry      what a World is asked, so that it proves its history
 loss         a known history whose store is not there: what is expected, what its owner accepts
+rollout      how a new version reaches Worlds and gateway, one after the other
+bucket       how a World's bucket is, and what it takes until it may be used
+bucket_facts  what was seen of a bucket, and what can be done to one
+growth       a volume that is to be larger
+versions     whose version is which, as the Universe's record says it
 home         what surrounds a World: authority, grant keys, whether it may serve
 children/    one module a child object
+world_conditions  the conditions of a World that is not refused
 world        plan of a World
+routes       the Worlds that a gateway leads to
+gateway      the configuration of a gateway, as far as it can be had
 universe     plan of a Universe
 """

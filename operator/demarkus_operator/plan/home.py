@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from demarkus_operator.api.check import problems
 from demarkus_operator.api.conditions import Reason
-from demarkus_operator.api.universe import UniverseSpec
+from demarkus_operator.api.universe import UniverseSpec, WorldDefaults
 from demarkus_operator.plan import labels, membership, record, secret_data
 from demarkus_operator.plan.names import UniverseNames, WorldNames
 from demarkus_operator.plan.objects import Manifest, Observed, Ref
 from demarkus_operator.plan.refusal import Refusal
 from demarkus_operator.plan.site import Site
+from demarkus_operator.plan.versions import version_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,9 @@ class Home:
     Attributes:
         authority: the Secret with the certificate authority, if it is there.
         grant_keys: the Secret with the keys that sign grants, if there is a Universe and it is there.
-        version: the version that the Universe wants, or wanted last.
+        version: the version that the Universe's record gives it.
+        digests: the digests of the images of that version.
+        defaults: what holds for a World that does not say otherwise.
         waiting_for: why the World can't serve yet, or None.
         universe_gone: what to say if the Universe was deleted, or None.
     """
@@ -30,6 +34,8 @@ class Home:
     authority: Manifest | None
     grant_keys: Manifest | None = None
     version: str | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    defaults: WorldDefaults | None = None
     waiting_for: str | None = None
     universe_gone: str | None = None
 
@@ -57,19 +63,30 @@ def home_of(world: Manifest, observed: Observed, site: Site) -> Home:
     binding = record.bindings_of(kept).get(world["metadata"]["name"])
     if binding is not None:
         _check_name(world, theirs, binding, observed)
+    version, digests = version_in(kept, world["metadata"]["name"], site)
     home = Home(
         authority=observed.get(theirs.authority(site.operator_namespace)),
         grant_keys=observed.get(theirs.keys),
-        version=((seen or {}).get("spec") or {}).get("version") or record.version_of(kept),
+        version=version,
+        digests=digests,
+        defaults=_defaults(seen, kept),
         universe_gone=f"{theirs.universe} was deleted; no gateway leads here" if seen is None else None,
     )
     if seen is None and binding is None:
         waiting_for = f"{theirs.universe} does not exist; create it, or correct spec.universeRef"
-    elif binding is None or home.authority is None or home.grant_keys is None:
+    elif binding is None or home.authority is None or (seen is not None and home.grant_keys is None):
         waiting_for = f"{theirs.universe} has not taken this World in yet"
     else:
         return home
     return dataclasses.replace(home, waiting_for=waiting_for)
+
+
+def _defaults(seen: Manifest | None, kept: Manifest | None) -> WorldDefaults | None:
+    """What the Universe says of its Worlds, or said last."""
+    if seen is None or problems(seen):
+        return record.defaults_of(kept)
+    worlds = UniverseSpec.model_validate(seen["spec"]).worlds
+    return None if worlds is None else worlds.defaults
 
 
 def _check_admitted(world: Manifest, theirs: UniverseNames, seen: Manifest, observed: Observed) -> None:

@@ -65,6 +65,11 @@ class WorldNames:
         return self._ref("apps/v1", "StatefulSet", "world")
 
     @property
+    def disruption_budget(self) -> Ref:
+        """PodDisruptionBudget of the pods, where there are several."""
+        return self._ref("policy/v1", "PodDisruptionBudget", "world")
+
+    @property
     def claim(self) -> Ref:
         """PersistentVolumeClaim of the store."""
         return self._ref("v1", "PersistentVolumeClaim", "data")
@@ -135,6 +140,16 @@ class UniverseNames:
     def disruption_budget(self) -> Ref:
         """PodDisruptionBudget of the gateway's pods."""
         return self._ref("policy/v1", "PodDisruptionBudget", "broker")
+
+    @property
+    def ingress(self) -> Ref:
+        """Ingress from the public URL to the gateway."""
+        return self._ref("networking.k8s.io/v1", "Ingress", "broker")
+
+    @property
+    def http_route(self) -> Ref:
+        """HTTPRoute from the public URL to the gateway, where a Gateway leads there."""
+        return self._ref("gateway.networking.k8s.io/v1", "HTTPRoute", "broker")
 
     def _ref(self, api_version: str, kind: str, suffix: str) -> Ref:
         return Ref(api_version, kind, self.namespace, f"{self.name}-{suffix}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from demarkus_operator.api.conditions import Condition, Reason
+from demarkus_operator.plan.bucket_facts import Step
 from demarkus_operator.plan.recipes import Recipe
 
 Manifest = Mapping[str, Any]
@@ -112,6 +113,7 @@ class Plan:
         generate: objects to create if absent. While there are any, the rest of the plan is provisional: create them,
             read again, plan again.
         change: guarded changes; as provisional as `generate`.
+        outside: what is to be done outside the cluster, to a bucket; as provisional as `generate`.
         apply: objects to apply, in this order. An object that is not named here is left as it is. Where
             `metadata.resourceVersion` is given, the object is only valid on top of that version.
         attempts: what to apply after that, as far as the cluster lets us.
@@ -124,6 +126,7 @@ class Plan:
 
     generate: tuple[Generate, ...] = ()
     change: tuple[Change, ...] = ()
+    outside: tuple[Step, ...] = ()
     apply: tuple[Manifest, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     remove: tuple[Remove, ...] = ()

@@ -22,6 +22,8 @@ class Owner:
     name: str
     uid: str
     labels: Mapping[str, str]
+    takes_all_along: bool = False
+    """Whether what would outlive it goes with it all the same (`deletionPolicy: Delete`)."""
 
     @classmethod
     def of_world(cls, world: Manifest, universe: str | None) -> Owner:
@@ -33,6 +35,7 @@ class Owner:
             name=metadata["name"],
             uid=metadata["uid"],
             labels=labels.world_labels(metadata["name"], universe),
+            takes_all_along=world["spec"].get("deletionPolicy") == "Delete",
         )
 
     @classmethod
@@ -45,27 +48,44 @@ class Owner:
             name=metadata["name"],
             uid=metadata["uid"],
             labels=labels.universe_labels(metadata["name"]),
+            takes_all_along=universe["spec"].get("deletionPolicy") == "Delete",
         )
 
-    def owned(self, ref: Ref, content: Mapping[str, Any]) -> dict[str, Any]:
-        """A child that goes when its owner goes."""
-        reference = {
+    @property
+    def reference(self) -> dict[str, Any]:
+        """What a child says that goes when its owner goes."""
+        return {
             "apiVersion": API_VERSION,
             "kind": self.kind,
             "name": self.name,
             "uid": self.uid,
             "controller": True,
         }
-        return _manifest(ref, {"labels": dict(self.labels), "ownerReferences": [reference]}, content)
 
-    def kept(
+    def owned(self, ref: Ref, content: Mapping[str, Any]) -> dict[str, Any]:
+        """A child that goes when its owner goes."""
+        return _manifest(ref, {"labels": dict(self.labels), "ownerReferences": [self.reference]}, content)
+
+    def retained(
         self, ref: Ref, content: Mapping[str, Any], *, annotations: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """A child that outlives its owner: what can't be made again."""
+        """A child that always outlives its owner."""
         metadata: dict[str, Any] = {"labels": dict(self.labels)}
         if annotations:
             metadata["annotations"] = dict(annotations)
         return _manifest(ref, metadata, content)
+
+    def kept(
+        self, ref: Ref, content: Mapping[str, Any], *, annotations: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """A child that outlives its owner, unless that takes all along: what can't be made again.
+
+        An owner of another namespace can't be named; such a child always stays.
+        """
+        manifest = self.retained(ref, content, annotations=annotations)
+        if self.takes_all_along and ref.namespace == self.namespace:
+            manifest["metadata"]["ownerReferences"] = [self.reference]
+        return manifest
 
     def has(self, seen: Manifest) -> bool:
         """Whether an object that bears the name of a child is that child."""

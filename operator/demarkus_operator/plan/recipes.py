@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldIdentity:
-    """`history` and `incarnation` (32 hex each) and `world.key` (Ed25519)."""
+    """`history` and `incarnation` (32 hex each) and `world.key` (Ed25519).
+
+    With `history`, that one is taken over.
+    """
+
+    history: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

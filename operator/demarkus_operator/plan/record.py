@@ -1,4 +1,4 @@
-"""The Universe's record: which name belongs to which World, and the version in force.
+"""The Universe's record: which name belongs to which World, the version in force, and what holds for its Worlds.
 
 Only the Universe's reconcile writes it. A name is bound to the World that asked first, with its history, and stays
 bound when that World is deleted: the name stands in documents and links, and must not lead to somebody else's.
@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from demarkus_operator.api.conditions import Reason
+from demarkus_operator.api.universe import WorldDefaults
 from demarkus_operator.plan import labels
 from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.plan.refusal import Refusal
 
 _FIELD = "bindings.json"
+_DEFAULTS = "defaults.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,29 @@ def bound(bindings: Mapping[str, Binding], claimants: Iterable[Claimant], *, rel
     return result
 
 
-def data_of(bindings: Mapping[str, Binding]) -> dict[str, str]:
+def data_of(bindings: Mapping[str, Binding], defaults: WorldDefaults | None = None) -> dict[str, str]:
     """The content of a record."""
     entries = {name: {"namespace": binding.namespace, "history": binding.history} for name, binding in bindings.items()}
-    return {_FIELD: json.dumps(entries, sort_keys=True, separators=(",", ":"))}
+    data = {_FIELD: _text(entries)}
+    if defaults is not None:
+        data[_DEFAULTS] = _text(defaults.model_dump(by_alias=True, exclude_none=True))
+    return data
+
+
+def defaults_of(record: Manifest | None) -> WorldDefaults | None:
+    """What held for the Worlds at the last reconcile of the Universe."""
+    if record is None or _DEFAULTS not in (record.get("data") or {}):
+        return None
+    try:
+        return WorldDefaults.model_validate_json(record["data"][_DEFAULTS])
+    except ValueError:
+        raise Refusal(
+            Reason.MATERIAL_INVALID, f"{Ref.of(record)} can't be read in its field {_DEFAULTS}; remove that field"
+        ) from None
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def version_of(record: Manifest | None) -> str | None:

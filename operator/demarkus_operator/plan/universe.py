@@ -8,33 +8,41 @@ from typing import Any
 
 from demarkus_operator.api.check import problems
 from demarkus_operator.api.conditions import Condition, ConditionType, Reason
-from demarkus_operator.api.universe import UniverseSpec
-from demarkus_operator.api.world import WorldSpec
-from demarkus_operator.plan import labels, membership, record, secret_data
+from demarkus_operator.api.gateway import Broker
+from demarkus_operator.api.universe import UniverseSpec, Worlds
+from demarkus_operator.plan import gateway, keeping, labels, membership, pause, record, references, secret_data
 from demarkus_operator.plan.children import (
     broker_config,
     broker_deployment,
     broker_network_policy,
     broker_record,
+    broker_route,
     broker_secrets,
     broker_service,
+    disruption_budget,
     service_account,
 )
-from demarkus_operator.plan.children.world_config import Identity
-from demarkus_operator.plan.names import UniverseNames, WorldNames
+from demarkus_operator.plan.names import UniverseNames
 from demarkus_operator.plan.objects import Generate, Manifest, Observed, Plan, Ref, Remove
 from demarkus_operator.plan.owner import Owner
 from demarkus_operator.plan.refusal import Refusal
+from demarkus_operator.plan.routes import Member, routes
 from demarkus_operator.plan.site import Site
+from demarkus_operator.plan.versions import Versions, versions_of
+from demarkus_operator.plan.workload import Finding, Workload, degraded, paused, progressing
 
-DEFAULT_REPLICAS = 2
 LOOK_AGAIN = 30.0
 """Seconds after which a Universe that waits for something is looked at even if nothing was heard."""
 
 
 def universe_reads(universe: Manifest, site: Site) -> tuple[Ref, ...]:
     """Everything that the plan of this Universe looks at, by name, besides its Worlds and their namespaces."""
-    return () if problems(universe) else _children(_names(universe), site)
+    if problems(universe):
+        return ()
+    names = _names(universe)
+    spec = UniverseSpec.model_validate(universe["spec"])
+    named = references.of_universe(spec, names.namespace)
+    return tuple(dict.fromkeys([*_children(names, site), *_optional(names, spec), *named]))
 
 
 def plan_universe(
@@ -56,7 +64,7 @@ def plan_universe(
         if found:
             raise Refusal(Reason.INVALID_SPEC, "; ".join(str(problem) for problem in found))
         return _plan(
-            universe, UniverseSpec.model_validate(universe["spec"]), observed, worlds, namespaces, site, status
+            universe, UniverseSpec.model_validate(universe["spec"]), observed, worlds, namespaces, site, now, status
         )
     except Refusal as refusal:
         requeue = None if refusal.reason is Reason.INVALID_SPEC else LOOK_AGAIN
@@ -70,81 +78,140 @@ def _plan(
     worlds: Sequence[Manifest],
     namespaces: Mapping[str, Manifest],
     site: Site,
+    now: datetime,
     status: Mapping[str, Any],
 ) -> Plan:
     names = _names(universe)
     owner = Owner.of_universe(universe)
-    owner.claim_names(_children(names, site), observed)
+    optional = _optional(names, spec)
+    owner.claim_names([*_children(names, site), *(ref for ref, wanted in optional.items() if wanted)], observed)
     authority = observed.get(names.authority(site.operator_namespace))
     generate = list(_to_generate(owner, names, observed, site))
     if generate or authority is None:
-        conditions = (_ready(None, 0), Condition(type=ConditionType.RECONCILED, status=True, reason=Reason.APPLIED))
-        return Plan(generate=tuple(generate), conditions=conditions, status=status, requeue=LOOK_AGAIN)
+        return Plan(
+            generate=tuple(generate),
+            conditions=_conditions(Workload(wanted=1)),
+            status=status,
+            requeue=LOOK_AGAIN,
+        )
     ca_certificate, _ = secret_data.authority(authority)
 
+    if change := tuple(keeping.changes(owner, [names.keys], observed)):
+        return Plan(change=change, conditions=_conditions(Workload(wanted=1)), status=status, requeue=LOOK_AGAIN)
+
     kept = observed.get(names.record)
-    admitted = [
-        world
+    members = [
+        Member.of(world)
         for world in worlds
         if membership.universe_of(world) == (names.namespace, names.name)
-        and not problems(world)
         and membership.admits(
             spec, names.namespace, world["metadata"]["namespace"], namespaces.get(world["metadata"]["namespace"])
         )
     ]
-    release = (universe["metadata"].get("annotations") or {}).get(labels.RELEASE_NAME)
+    annotations = universe["metadata"].get("annotations") or {}
     bindings = record.bound(
-        record.bindings_of(kept), [record.Claimant.of(world) for world in admitted], release=release
+        record.bindings_of(kept),
+        [record.Claimant.of(member.world) for member in members if member.spec is not None],
+        release=annotations.get(labels.RELEASE_NAME),
     )
-    version = spec.version or record.version_of(kept) or site.version
-    routes = [route for world in admitted for route in _routes(world, bindings, site)]
-    document = broker_config.settings(spec, routes)
-    replicas = DEFAULT_REPLICAS if spec.broker is None else spec.broker.replicas or DEFAULT_REPLICAS
+    replicas = broker_deployment.replicas_of(spec)
+    deployed = observed.get(names.deployment)
+    versions = versions_of(universe, spec, kept, members, deployed, replicas, site, now)
+    found = routes(members, bindings, site, observed.get(names.config))
+    document, findings = gateway.document_of(spec, names, found, observed)
+    config = broker_config.config(owner, names, document, ca_certificate)
+    too_large = list(gateway.too_large(config, found))
+    if too_large and observed.get(names.config) is None:
+        raise Refusal(*too_large[0])
+    template = (spec.broker or Broker()).template
+    restart = {labels.CONFIG_HASH: broker_config.restart_hash(document)}
+    if labels.RESTARTED_AT in annotations:
+        restart[labels.RESTARTED_AT] = annotations[labels.RESTARTED_AT]
 
     apply = [
-        broker_record.record(owner, names, bindings, version, kept),
-        service_account.service_account(owner, names.service_account),
-        broker_config.config(owner, names, document, ca_certificate),
-        broker_network_policy.network_policy(owner, names, site),
+        broker_record.record(
+            owner,
+            names,
+            bindings,
+            (spec.worlds or Worlds()).defaults,
+            version=versions.note,
+            rollout=versions.rollout,
+            seen=kept,
+        ),
+        service_account.service_account(owner, names.service_account, acts_as=_google_account(spec)),
+        *(() if too_large else (config,)),
         broker_service.service(owner, names),
         broker_deployment.deployment(
             owner,
             names,
-            image=f"{site.images.broker}:{version}",
-            replicas=replicas,
-            config_hash=broker_config.restart_hash(document),
+            spec,
+            image=(None if template is None else template.image) or versions.gateway,
+            annotations=restart,
+            pull_secrets=site.images.pull_secrets,
         ),
     ]
-    if replicas > 1:
-        apply.append(broker_deployment.disruption_budget(owner, names))
-    ready = _ready(observed.get(names.deployment), replicas)
+    if optional[names.network_policy]:
+        apply.append(broker_network_policy.network_policy(owner, names, spec, site))
+    if optional[names.disruption_budget]:
+        selector = labels.broker_selector(owner.name)
+        apply.append(disruption_budget.disruption_budget(owner, names.disruption_budget, selector))
+    if spec.broker is not None and spec.broker.ingress is not None:
+        apply.append(broker_route.route(owner, names, spec.broker.ingress, spec.public_url))
+    remove = [removal for ref, wanted in optional.items() if not wanted for removal in _seen(ref, owner, observed)]
+    is_paused = pause.is_paused(universe)
+    if is_paused:
+        files = {names.config: broker_config.CONFIG_FILE}
+        apply, remove = list(pause.going_on(apply, observed, files=files, records=(names.record,))), []
+    conditions = versions.told(
+        _conditions(Workload.of(deployed, replicas), [*findings, *too_large, *versions.findings], is_paused=is_paused)
+    )
     return Plan(
         apply=tuple(apply),
-        remove=() if replicas > 1 else tuple(_seen(names.disruption_budget, observed)),
-        conditions=(ready, Condition(type=ConditionType.RECONCILED, status=True, reason=Reason.APPLIED)),
-        status={"version": version, "endpoint": f"{spec.public_url}/mcp", "worlds": len(routes)},
-        requeue=None if ready.status else LOOK_AGAIN,
+        remove=tuple(remove),
+        conditions=conditions,
+        status={**versions.status(), "endpoint": f"{spec.public_url}/mcp", "worlds": len(found)},
+        requeue=_requeue(versions, conditions),
     )
 
 
-def _routes(world: Manifest, bindings: Mapping[str, record.Binding], site: Site) -> Iterable[dict[str, Any]]:
-    """The entry of broker.yaml for a World that has its name and says who it is; else nothing."""
-    metadata, status = world["metadata"], world.get("status") or {}
-    history, incarnation = status.get("history"), status.get("incarnation")
-    binding = bindings[metadata["name"]]
-    if history and incarnation and binding == record.Binding(metadata["namespace"], history):
-        names = WorldNames(metadata["namespace"], metadata["name"])
-        access = WorldSpec.model_validate(world["spec"]).access
-        yield broker_config.route(names, Identity(history=history, incarnation=incarnation), access, site)
+def _conditions(
+    workload: Workload, findings: Sequence[Finding] = (), *, is_paused: bool = False
+) -> tuple[Condition, ...]:
+    """The conditions of a Universe that is not refused. What waits for a pause to end says nothing of `Reconciled`."""
+    reconciled = Condition(type=ConditionType.RECONCILED, status=True, reason=Reason.APPLIED)
+    return (
+        _ready(workload),
+        progressing(workload),
+        degraded(findings),
+        paused(is_paused),
+        *(() if is_paused else (reconciled,)),
+    )
 
 
-def _ready(deployment: Manifest | None, replicas: int) -> Condition:
-    ready = 0 if deployment is None else (deployment.get("status") or {}).get("readyReplicas") or 0
-    if not ready:
+def _requeue(versions: Versions, conditions: Iterable[Condition]) -> float | None:
+    if versions.progress is not None and versions.progress.requeue is not None:
+        return versions.progress.requeue
+    return LOOK_AGAIN if _in_motion(conditions) else None
+
+
+def _in_motion(conditions: Iterable[Condition]) -> bool:
+    """Whether something is waited for that may not be heard of."""
+    status = {condition.type: condition.status for condition in conditions}
+    return not status[ConditionType.READY] or status[ConditionType.PROGRESSING] or bool(status[ConditionType.DEGRADED])
+
+
+def _ready(workload: Workload) -> Condition:
+    if not workload.ready:
         message = "no pod of the gateway is ready yet"
         return Condition(type=ConditionType.READY, status=False, reason=Reason.STARTING, message=message)
-    message = "" if ready >= replicas else f"{ready} of {replicas} pods of the gateway are ready"
+    few = workload.ready < workload.wanted
+    message = f"{workload.ready} of {workload.wanted} pods of the gateway are ready" if few else ""
     return Condition(type=ConditionType.READY, status=True, reason=Reason.SERVING, message=message)
+
+
+def _google_account(spec: UniverseSpec) -> str | None:
+    state = (spec.broker or Broker()).state
+    return state.gcs.service_account if state is not None and state.gcs is not None else None
 
 
 def _to_generate(owner: Owner, names: UniverseNames, observed: Observed, site: Site) -> Iterable[Generate]:
@@ -154,9 +221,9 @@ def _to_generate(owner: Owner, names: UniverseNames, observed: Observed, site: S
         yield broker_secrets.keys(owner, names)
 
 
-def _seen(ref: Ref, observed: Observed) -> Iterable[Remove]:
+def _seen(ref: Ref, owner: Owner, observed: Observed) -> Iterable[Remove]:
     found = observed.get(ref)
-    if found is not None:
+    if found is not None and owner.has(found):
         yield Remove(ref=ref, uid=found["metadata"]["uid"])
 
 
@@ -167,7 +234,7 @@ def _names(universe: Manifest) -> UniverseNames:
 def _status_before(universe: Manifest) -> dict[str, Any]:
     """The status so far, which a refusal leaves as it is."""
     status = universe.get("status") or {}
-    return {key: status[key] for key in ("version", "endpoint", "worlds") if key in status}
+    return {key: status[key] for key in ("version", "endpoint", "worlds", "rollout") if key in status}
 
 
 def _children(names: UniverseNames, site: Site) -> tuple[Ref, ...]:
@@ -177,8 +244,17 @@ def _children(names: UniverseNames, site: Site) -> tuple[Ref, ...]:
         names.record,
         names.service_account,
         names.config,
-        names.network_policy,
         names.service,
         names.deployment,
-        names.disruption_budget,
     )
+
+
+def _optional(names: UniverseNames, spec: UniverseSpec) -> dict[Ref, bool]:
+    """Children that not every Universe has, and whether this one has them."""
+    ingress = (spec.broker or Broker()).ingress
+    return {
+        names.network_policy: spec.network_policy is None or spec.network_policy.enabled is not False,
+        names.disruption_budget: broker_deployment.replicas_of(spec) > 1,
+        names.ingress: ingress is not None and ingress.gateway is None,
+        names.http_route: ingress is not None and ingress.gateway is not None,
+    }

@@ -11,11 +11,28 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from demarkus_operator.api import quantities
 from demarkus_operator.api.check import problems
-from demarkus_operator.api.conditions import Condition, ConditionType, Reason
+from demarkus_operator.api.conditions import Reason
 from demarkus_operator.api.world import WorldSpec
-from demarkus_operator.plan import loss, membership, record, secret_data
+from demarkus_operator.plan import (
+    growth,
+    images,
+    keeping,
+    labels,
+    loss,
+    membership,
+    pause,
+    record,
+    references,
+    secret_data,
+    size,
+)
+from demarkus_operator.plan.bucket_facts import BucketFacts
 from demarkus_operator.plan.children import (
+    disruption_budget,
     service_account,
     world_claim,
     world_config,
@@ -24,17 +41,24 @@ from demarkus_operator.plan.children import (
     world_services,
     world_stateful_set,
 )
+from demarkus_operator.plan.children import operator_key as operator_key_secret
+from demarkus_operator.plan.defaults import with_defaults
 from demarkus_operator.plan.home import Home, home_of, home_reads
-from demarkus_operator.plan.names import WorldNames, world_server_name
-from demarkus_operator.plan.objects import Generate, Manifest, Observed, Plan, Ref, Remove
+from demarkus_operator.plan.names import WorldNames, operator_key, world_server_name
+from demarkus_operator.plan.objects import Attempt, Generate, Manifest, Observed, Plan, Ref, Remove
 from demarkus_operator.plan.owner import Owner
-from demarkus_operator.plan.refusal import Refusal, unmet
+from demarkus_operator.plan.refusal import Refusal
 from demarkus_operator.plan.reports import Report
+from demarkus_operator.plan.seeds import seeds
 from demarkus_operator.plan.site import Site
+from demarkus_operator.plan.validity import spec_of
 from demarkus_operator.plan.witness import Testimony
+from demarkus_operator.plan.workload import Workload
+from demarkus_operator.plan.world_conditions import conditions, in_motion
 from mark_protocol.grants import public_jwks
-from mark_protocol.patterns import PatternError, check_pattern
 from mark_protocol.tokens import hash_token
+
+_STATUS = ("version", "endpoint", "history", "incarnation", "store", "backup", "tokens")
 
 LOOK_AGAIN = 30.0
 """Seconds after which a World that waits for something is looked at even if nothing was heard."""
@@ -47,9 +71,18 @@ def world_reads(world: Manifest, site: Site) -> tuple[Ref, ...]:
     names = _names(world)
     reads = [
         *_children(names, _tokens_now_and_before(world)),
-        *home_reads(world, site),
+        *_optional(names, WorldSpec.model_validate(world["spec"])),
+        *others_reads(world, site),
     ]
     return tuple(dict.fromkeys(reads))
+
+
+def others_reads(world: Manifest, site: Site) -> tuple[Ref, ...]:
+    """What of that is not the World's own: its surroundings, what its spec names, the operator's key."""
+    if problems(world):
+        return ()
+    named = references.of_world(WorldSpec.model_validate(world["spec"]), world["metadata"]["namespace"])
+    return (*home_reads(world, site), *named, operator_key(site.operator_namespace))
 
 
 def plan_world(
@@ -59,14 +92,16 @@ def plan_world(
     now: datetime,
     reports: Sequence[Report] = (),
     testimony: Testimony | None = None,
+    bucket: BucketFacts | None = None,
 ) -> Plan:
     """The plan. `observed` has what was read of `world_reads` and `record_reads`, `reports` what the World's processes
-    say, `testimony` how it proved its history; `now` is in UTC. Raises nothing for what users write.
+    say, `testimony` how it proved its history, `bucket` how its bucket is; `now` is in UTC. Raises nothing for what
+    users write.
     """
     status = _status_before(world)
     try:
-        spec = _spec(world)
-        return _plan(world, spec, observed, site, now, status, reports, testimony)
+        spec = spec_of(world)
+        return _plan(world, spec, observed, site, now, status, reports, testimony, bucket)
     except Refusal as refusal:
         return Plan(conditions=refusal.conditions, status=status, requeue=_patience(refusal.reason))
 
@@ -80,20 +115,24 @@ def _plan(
     status: Mapping[str, Any],
     reports: Sequence[Report],
     testimony: Testimony | None,
+    bucket: BucketFacts | None,
 ) -> Plan:
     names = _names(world)
     universe = membership.universe_of(world)
     owner = Owner.of_world(world, None if universe is None else universe[1])
+    home = home_of(world, observed, site)
+    spec = with_defaults(spec, home.defaults)
+    optional = _optional(names, spec)
     own = [*_children(names, [token.name for token in spec.tokens or ()])]
+    own += [ref for ref, wanted in optional.items() if wanted]
     if universe is None:
         own.append(names.authority(site.operator_namespace))
     owner.claim_names(own, observed)
-
-    home = home_of(world, observed, site)
     loss.check_identity(names, observed)
+    starting = conditions(home, Workload(wanted=1), is_paused=pause.is_paused(world))
     generate = list(_to_generate(owner, names, spec, home, observed, site))
     if generate:
-        return Plan(generate=tuple(generate), conditions=_conditions(home, None), status=status, requeue=LOOK_AGAIN)
+        return Plan(generate=tuple(generate), conditions=starting, status=status, requeue=LOOK_AGAIN)
 
     identity_secret = _there(observed, names.identity)
     identity = world_config.Identity(
@@ -104,71 +143,123 @@ def _plan(
         ca_certificate, _ = secret_data.authority(home.authority)
         secret_data.check_certificate(_there(observed, names.certificate), ca_certificate, now)
 
-    history = loss.history_of(
-        world, owner, names, observed, site, reports, testimony, claimed=spec.store.volume is not None
-    )
-    if history.change:
-        return Plan(change=history.change, conditions=_conditions(home, None), status=status, requeue=LOOK_AGAIN)
+    history = loss.history_of(world, owner, names, spec.store, observed, site, reports, testimony, bucket)
+    change = (*history.change, *keeping.changes(owner, _generated(names, spec), observed))
+    if change or history.outside:
+        return Plan(change=change, outside=history.outside, conditions=starting, status=status, requeue=LOOK_AGAIN)
 
     version = spec.version or home.version or record.version_of(identity_secret) or site.version
-    document = world_config.settings(owner, spec, identity, expect=history.expect)
+    seen_config = observed.get(names.config)
+    texts = seeds(spec, names.namespace, observed, seen_config)
+    document = world_config.settings(owner, spec, identity, seeds=texts, expect=history.expect)
+    _check_token_files(spec, names, observed)
     key_set = None if universe is None else _key_set(home.grant_keys)
+    management_key = secret_data.operator_key(_there(observed, operator_key(site.operator_namespace)))
     tokens = spec.tokens or []
     hashes = {token.name: _hash(_there(observed, names.token(token.name))) for token in tokens}
 
+    config = world_config.config(owner, names, document, key_set, _jwks([management_key]))
+    size.check_size(config, "give shorter seeds, or fewer")
+    acts_as = None if spec.store.bucket is None else spec.store.bucket.service_account
+
     apply = [
         *history.record,
-        service_account.service_account(owner, names.service_account),
+        service_account.service_account(owner, names.service_account, acts_as=acts_as),
         world_secrets.tokens(owner, names, tokens, hashes),
-        world_config.config(owner, names, document, key_set),
-        world_network_policy.network_policy(owner, names, site, universe),
-        world_services.service(owner, names),
+        config,
+        world_services.service(owner, names, spec.expose),
         world_services.pods_service(owner, names),
     ]
+    if optional[names.network_policy]:
+        apply.append(world_network_policy.network_policy(owner, names, spec, site, universe))
+    if optional[names.disruption_budget]:
+        selector = labels.world_selector(owner.name)
+        apply.append(disruption_budget.disruption_budget(owner, names.disruption_budget, selector))
+    attempts: tuple[Attempt, ...] = ()
     if spec.store.volume is not None:
         seen = observed.get(names.claim)
-        apply += history.claim(world_claim.claim(owner, names, spec.store.volume, seen), seen)
+        claim = world_claim.claim(owner, names, spec.store.volume, seen)
+        apply += history.claim(claim, seen)
+        attempts = growth.attempts(claim, spec.store.volume)
+    pods: Manifest | None = None
     if home.waiting_for is None:
-        apply.append(
-            world_stateful_set.stateful_set(
-                owner,
-                names,
-                image=f"{site.images.world}:{version}",
-                config_hash=world_config.restart_hash(document),
-            )
+        beside = home.digests if version == home.version else images.noted(version, identity_secret)
+        pods = world_stateful_set.stateful_set(
+            owner,
+            names,
+            spec,
+            image=(None if spec.template is None else spec.template.image)
+            or images.image(site.images, images.WORLD, version, beside),
+            annotations=_pod_annotations(world, document),
+            pull_secrets=site.images.pull_secrets,
         )
-    conditions = history.told(_conditions(home, observed.get(names.stateful_set)))
+        apply.append(pods)
+    remove = [*_removed_tokens(world, owner, names, {token.name for token in tokens}, observed)]
+    remove += [removal for ref, wanted in optional.items() if not wanted for removal in _seen(ref, owner, observed)]
+    is_paused = pause.is_paused(world)
+    if is_paused:
+        records = {Ref.of(manifest) for manifest in history.record}
+        files = {names.config: world_config.CONFIG_FILE}
+        apply, remove = list(pause.going_on(apply, observed, files=files, records=records)), []
+    replicas = world_stateful_set.replicas_of(spec)
+    workload = Workload.of(observed.get(names.stateful_set), replicas, planned=None if is_paused else pods)
+    found = history.told(conditions(home, workload, is_suspended=bool(spec.suspend), is_paused=is_paused))
+    found = growth.told(found, observed.get(names.claim))
     return Plan(
         apply=tuple(apply),
-        remove=tuple(_removed_tokens(world, owner, names, {token.name for token in tokens}, observed)),
-        conditions=conditions,
+        attempts=() if is_paused else attempts,
+        remove=tuple(remove),
+        conditions=found,
         status={
             "version": version,
-            "endpoint": f"mark://{world_server_name(names.namespace, names.name)}",
+            "endpoint": _endpoint(names, spec),
             "history": identity.history,
             "incarnation": identity.incarnation,
+            "store": _store(spec, observed.get(names.claim)),
+            "backup": "-",
             "tokens": [{"name": token.name, "secret": names.token(token.name).name} for token in tokens],
         },
-        requeue=None if all(condition.status for condition in conditions) else LOOK_AGAIN,
+        requeue=LOOK_AGAIN if in_motion(found) else None,
     )
 
 
-def _conditions(home: Home, stateful_set: Manifest | None) -> tuple[Condition, ...]:
-    """`Ready` and `Reconciled` of a World that is not refused."""
-    if home.waiting_for is not None:
-        return unmet(Reason.WAITING_FOR_UNIVERSE, home.waiting_for)
-    reconciled = Condition(type=ConditionType.RECONCILED, status=True, reason=Reason.APPLIED)
-    return (_ready(stateful_set, home.universe_gone), reconciled)
+def _pod_annotations(world: Manifest, document: dict[str, Any]) -> dict[str, str]:
+    """What is said of the pods: when something of it changes, they are replaced."""
+    restarted = (world["metadata"].get("annotations") or {}).get(labels.RESTARTED_AT)
+    found = {labels.CONFIG_HASH: world_config.restart_hash(document)}
+    return found if restarted is None else {**found, labels.RESTARTED_AT: restarted}
 
 
-def _ready(stateful_set: Manifest | None, universe_gone: str | None) -> Condition:
-    ready = 0 if stateful_set is None else (stateful_set.get("status") or {}).get("readyReplicas") or 0
-    if not ready:
-        message = "the server's pod is not ready yet"
-        return Condition(type=ConditionType.READY, status=False, reason=Reason.STARTING, message=message)
-    if universe_gone is not None:
-        return Condition(type=ConditionType.READY, status=True, reason=Reason.UNIVERSE_GONE, message=universe_gone)
-    return Condition(type=ConditionType.READY, status=True, reason=Reason.SERVING)
+def _endpoint(names: WorldNames, spec: WorldSpec) -> str:
+    """Where native clients reach the World: by the first name that it is exposed by, else in the cluster."""
+    exposed = (spec.expose and spec.expose.hostnames) or ()
+    return f"mark://{exposed[0] if exposed else world_server_name(names.namespace, names.name)}"
+
+
+def _store(spec: WorldSpec, claim: Manifest | None) -> str:
+    """Where the history is, for people: what the volume has, or else what is asked for."""
+    if spec.store.bucket is not None:
+        return spec.store.bucket.url
+    capacity: str | None = ((claim or {}).get("status") or {}).get("capacity", {}).get("storage")
+    return capacity or (quantities.canonical(spec.store.volume.size) if spec.store.volume else "")
+
+
+def _check_token_files(spec: WorldSpec, names: WorldNames, observed: Observed) -> None:
+    """Refuses token files that are not there: without them no pod starts."""
+    for index, file in enumerate(spec.token_files or ()):
+        ref = references.secret(names.namespace, file.secret_ref.name)
+        references.secret_bytes(observed, ref, file.secret_ref.key, f"spec.tokenFiles[{index}].secretRef")
+
+
+def _generated(names: WorldNames, spec: WorldSpec) -> Iterable[Ref]:
+    """The Secrets that are generated."""
+    return (names.identity, names.certificate, *(names.token(token.name) for token in spec.tokens or ()))
+
+
+def _seen(ref: Ref, owner: Owner, observed: Observed) -> Iterable[Remove]:
+    found = observed.get(ref)
+    if found is not None and owner.has(found):
+        yield Remove(ref=ref, uid=found["metadata"]["uid"])
 
 
 def _to_generate(
@@ -176,7 +267,10 @@ def _to_generate(
 ) -> Iterable[Generate]:
     """What has to be made and is not there yet. A certificate comes in the round after its authority."""
     if observed.get(names.identity) is None:
-        yield world_secrets.identity(owner, names, site)
+        taken_over = None if spec.store.bucket is None else spec.store.bucket.history_id
+        yield world_secrets.identity(owner, names, site, history=taken_over)
+    if observed.get(operator_key(site.operator_namespace)) is None:
+        yield operator_key_secret.key(site)
     for token in spec.tokens or ():
         if observed.get(names.token(token.name)) is None:
             yield world_secrets.token(owner, names, token.name)
@@ -200,36 +294,15 @@ def _removed_tokens(
 def _key_set(grant_keys: Manifest | None) -> str:
     """The text of keys.json. Without keys it is an empty set: no grant is valid."""
     keys = [] if grant_keys is None else secret_data.grant_keys(grant_keys)
+    return _jwks(keys)
+
+
+def _jwks(keys: Sequence[Ed25519PublicKey]) -> str:
     return json.dumps(public_jwks(keys), sort_keys=True, separators=(",", ":"))
 
 
 def _hash(secret: Manifest) -> str:
     return hash_token(secret_data.field(secret, "token").decode(errors="surrogateescape"))
-
-
-def _spec(world: Manifest) -> WorldSpec:
-    """The spec, if it holds. Raises Refusal naming every field that does not."""
-    found = [str(problem) for problem in problems(world)]
-    if not found:
-        spec = WorldSpec.model_validate(world["spec"])
-        found = list(_pattern_problems(spec))
-        if not found:
-            return spec
-    raise Refusal(Reason.INVALID_SPEC, "; ".join(found))
-
-
-def _pattern_problems(spec: WorldSpec) -> Iterable[str]:
-    """Patterns that only their own parser can judge, such as those with an open bracket."""
-    access = spec.access
-    groups = [(f"spec.tokens[{index}]", token.paths) for index, token in enumerate(spec.tokens or ())]
-    for kind, entries in (("readers", access and access.readers), ("writers", access and access.writers)):
-        groups += [(f"spec.access.{kind}[{index}]", entry.paths or []) for index, entry in enumerate(entries or ())]
-    for place, patterns in groups:
-        for index, pattern in enumerate(patterns):
-            try:
-                check_pattern(pattern)
-            except PatternError as error:
-                yield f"{place}.paths[{index}]: {error}"
 
 
 def _patience(reason: Reason) -> float | None:
@@ -259,7 +332,7 @@ def _tokens_now_and_before(world: Manifest) -> tuple[str, ...]:
 def _status_before(world: Manifest) -> dict[str, Any]:
     """The status so far, which a refusal leaves as it is."""
     status = world.get("status") or {}
-    return {key: status[key] for key in ("version", "endpoint", "history", "incarnation", "tokens") if key in status}
+    return {key: status[key] for key in _STATUS if key in status}
 
 
 def _children(names: WorldNames, tokens: Iterable[str]) -> tuple[Ref, ...]:
@@ -270,9 +343,16 @@ def _children(names: WorldNames, tokens: Iterable[str]) -> tuple[Ref, ...]:
         *(names.token(token) for token in tokens),
         names.service_account,
         names.config,
-        names.network_policy,
         names.service,
         names.pods_service,
         names.claim,
         names.stateful_set,
     )
+
+
+def _optional(names: WorldNames, spec: WorldSpec) -> dict[Ref, bool]:
+    """Children that not every World has, and whether this one has them."""
+    return {
+        names.network_policy: spec.network_policy is None or spec.network_policy.enabled is not False,
+        names.disruption_budget: world_stateful_set.replicas_of(spec) > 1,
+    }

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from demarkus_operator.cluster.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
+    HTTP_ROUTE,
+    INGRESS,
     NAMESPACE,
     NETWORK_POLICY,
     POD,
@@ -35,6 +37,8 @@ from demarkus_operator.reconcile.observe import Family, named
 CHILDREN = (
     CONFIG_MAP,
     DEPLOYMENT,
+    HTTP_ROUTE,
+    INGRESS,
     NETWORK_POLICY,
     POD,
     POD_DISRUPTION_BUDGET,

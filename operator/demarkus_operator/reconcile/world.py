@@ -13,12 +13,11 @@ from demarkus_operator.cluster.kinds import (
     STATEFUL_SET,
     WORLD,
 )
-from demarkus_operator.plan.home import home_reads
 from demarkus_operator.plan.inquiry import inquiry_of, record_reads
 from demarkus_operator.plan.labels import MANAGED_BY, MANAGER, world_selector
 from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
 from demarkus_operator.plan.site import Site
-from demarkus_operator.plan.world import plan_world, world_reads
+from demarkus_operator.plan.world import others_reads, plan_world, world_reads
 from demarkus_operator.reconcile.loop import Concern, Edge
 from demarkus_operator.reconcile.observe import Family
 
@@ -47,7 +46,7 @@ def world_family(world: Manifest, site: Site) -> Family:
         namespace=metadata["namespace"],
         labels={**world_selector(metadata["name"]), MANAGED_BY: MANAGER},
         kinds=CHILDREN,
-        others=frozenset(home_reads(world, site)),
+        others=frozenset(others_reads(world, site)),
     )
 
 

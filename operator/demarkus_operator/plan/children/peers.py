@@ -8,7 +8,11 @@ from demarkus_operator.plan import labels
 from demarkus_operator.plan.children.pods import HEALTH_PORT
 from demarkus_operator.plan.site import Site
 
+HTTPS = 443
+
 _NODE_LOCAL_DNS = "169.254.20.10/32"
+_METADATA_SERVERS = ("169.254.169.254/32", "169.254.169.252/32")
+_METADATA_PORTS = (80, 987, 988)
 
 
 def pods_in(namespace: str, selector: dict[str, str]) -> dict[str, Any]:
@@ -24,11 +28,13 @@ def port(protocol: str, number: int) -> dict[str, Any]:
     return {"protocol": protocol, "port": number}
 
 
-def health_from_operator(site: Site) -> dict[str, Any]:
-    """Ingress: the operator asks how a pod is. (Probes come from the node and are never held back.)"""
+def from_operator(site: Site, *more: int) -> dict[str, Any]:
+    """Ingress: the operator asks how a pod is, and calls it on `more` ports. (Probes come from the node and are never
+    held back.)
+    """
     return {
         "from": [pods_in(site.operator_namespace, {labels.NAME: labels.OPERATOR_APP})],
-        "ports": [port("TCP", HEALTH_PORT)],
+        "ports": [port("TCP", number) for number in (HEALTH_PORT, *more)],
     }
 
 
@@ -38,3 +44,16 @@ def names() -> dict[str, Any]:
         "to": [{"namespaceSelector": {}}, {"ipBlock": {"cidr": _NODE_LOCAL_DNS}}],
         "ports": [port("UDP", 53), port("TCP", 53)],
     }
+
+
+def metadata_server() -> dict[str, Any]:
+    """Egress: the node's metadata server, which gives a pod the credential of its Google service account."""
+    return {
+        "to": [{"ipBlock": {"cidr": cidr}} for cidr in _METADATA_SERVERS],
+        "ports": [port("TCP", number) for number in _METADATA_PORTS],
+    }
+
+
+def google() -> tuple[dict[str, Any], ...]:
+    """Egress: Google's storage service, whose addresses change, and the credential for it."""
+    return ({"ports": [port("TCP", HTTPS)]}, metadata_server())

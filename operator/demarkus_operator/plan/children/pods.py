@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from demarkus_operator.api.pods import PodTemplate, Resources, Spread
+from demarkus_operator.plan.children.containers import resources as _resources
 
 MARK_PORT = 6309
 HTTP_PORT = 8080
 HEALTH_PORT = 8081
+MANAGEMENT_PORT = 8443
 
 CONFIG = "/etc/demarkus/config"
 TLS = "/etc/demarkus/tls"
 TOKENS = "/etc/demarkus/tokens"
 IDENTITY = "/etc/demarkus/identity"
 KEYS = "/etc/demarkus/keys"
+TOKEN_FILES = "/etc/demarkus/token-files"
 STORE = "/var/lib/demarkus"
 
 _USER = 65532
 _READABLE_BY_GROUP = 0o440
 _READABLE_BY_ALL = 0o644
 
+_ANYWHERE = tuple(
+    Spread(max_skew=1, topology_key=key, when_unsatisfiable="ScheduleAnyway")
+    for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+)
 
-def pod_spec(*, account: str, volumes: list[dict[str, Any]], container: dict[str, Any]) -> dict[str, Any]:
-    """The spec of a pod with one container, as the `restricted` pod security standard wants it."""
-    return {
+
+def pod_template(
+    *,
+    account: str,
+    volumes: list[dict[str, Any]],
+    container: dict[str, Any],
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    given: PodTemplate | None,
+    pull_secrets: Sequence[str] = (),
+    spread: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The template of pods with one container, as the `restricted` pod security standard wants it.
+
+    `given` is what the spec says of them. `spread` selects the pods, if there are several to be spread.
+    """
+    given = given or PodTemplate()
+    spec: dict[str, Any] = {
         "serviceAccountName": account,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -39,6 +63,32 @@ def pod_spec(*, account: str, volumes: list[dict[str, Any]], container: dict[str
         "containers": [container],
         "volumes": volumes,
     }
+    secrets = dict.fromkeys([*pull_secrets, *(secret.name for secret in given.image_pull_secrets or ())])
+    if secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in secrets]
+    if given.node_selector:
+        spec["nodeSelector"] = dict(given.node_selector)
+    if given.tolerations:
+        spec["tolerations"] = [one.model_dump(by_alias=True, exclude_none=True) for one in given.tolerations]
+    if constraints := _spread(given.topology_spread_constraints, spread):
+        spec["topologySpreadConstraints"] = constraints
+    if given.priority_class_name is not None:
+        spec["priorityClassName"] = given.priority_class_name
+    if given.runtime_class_name is not None:
+        spec["runtimeClassName"] = given.runtime_class_name
+    metadata = {
+        "labels": {**(given.labels or {}), **labels},
+        "annotations": {**(given.annotations or {}), **annotations},
+    }
+    return {"metadata": metadata, "spec": spec}
+
+
+def _spread(given: Sequence[Spread] | None, selector: Mapping[str, str] | None) -> list[dict[str, Any]]:
+    """Constraints on where several pods run: those that are given, or over nodes and zones where that can be."""
+    if selector is None:
+        return []
+    constraints = _ANYWHERE if given is None else given
+    return [{**one.model_dump(by_alias=True), "labelSelector": {"matchLabels": dict(selector)}} for one in constraints]
 
 
 def container(
@@ -49,10 +99,11 @@ def container(
     ports: list[dict[str, Any]],
     mounts: Mapping[str, str],
     requests: Mapping[str, str],
+    resources: Resources | None = None,
     writable: str | None = None,
 ) -> dict[str, Any]:
     """A container that answers `/livez` and `/readyz` on its health port. `mounts`: volume -> folder, read-only but for
-    the volume `writable`.
+    the volume `writable`. `requests` is what it requests where `resources` say nothing.
     """
     return {
         "name": name,
@@ -60,7 +111,7 @@ def container(
         "imagePullPolicy": "IfNotPresent",
         "command": command,
         "ports": [*ports, {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
-        "resources": {"requests": dict(requests)},
+        "resources": _resources(resources, requests=requests),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -90,6 +141,25 @@ def secret_volume(name: str, secret: str, *, keys: tuple[str, ...] = ()) -> dict
 def config_volume(name: str, config_map: str) -> dict[str, Any]:
     """A volume with a ConfigMap."""
     return {"name": name, "configMap": {"name": config_map, "defaultMode": _READABLE_BY_ALL}}
+
+
+def api_credential_volume(name: str) -> dict[str, Any]:
+    """A volume with what a pod needs to call the API server: a token that is renewed, the authority, its namespace."""
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
+        {
+            "configMap": {
+                "name": "kube-root-ca.crt",
+                "items": [{"key": "ca.crt", "path": "ca.crt"}],
+            }
+        },
+        {
+            "downwardAPI": {
+                "items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]
+            }
+        },
+    ]
+    return {"name": name, "projected": {"defaultMode": _READABLE_BY_ALL, "sources": sources}}
 
 
 def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from demarkus_operator.api.tokens import Token as TokenSpec
-from demarkus_operator.plan import labels, recipes
+from demarkus_operator.plan import images, recipes
 from demarkus_operator.plan.names import WorldNames, world_server_name
 from demarkus_operator.plan.objects import Generate
 from demarkus_operator.plan.owner import Owner
@@ -17,10 +17,11 @@ from mark_protocol.tokens import CapabilityToken, render_entry
 TOKENS_FILE = "tokens.toml"
 
 
-def identity(owner: Owner, names: WorldNames, site: Site) -> Generate:
-    """Who the World is. Notes down the version in force, for a World without a Universe that names none."""
-    manifest = owner.kept(names.identity, {"type": "Opaque"}, annotations={labels.VERSION: site.version})
-    return Generate(manifest=manifest, recipe=recipes.WorldIdentity())
+def identity(owner: Owner, names: WorldNames, site: Site, *, history: str | None = None) -> Generate:
+    """Who the World is, with the `history` that it takes over, if it does. Notes down the version in force, for a World without a Universe that names none."""
+    version = images.note(site.version, site.images.digests)
+    manifest = owner.kept(names.identity, {"type": "Opaque"}, annotations=version)
+    return Generate(manifest=manifest, recipe=recipes.WorldIdentity(history=history))
 
 
 def certificate(owner: Owner, names: WorldNames, site: Site, ca_certificate: bytes, ca_key: bytes) -> Generate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from demarkus_operator.api.expose import Expose
 from demarkus_operator.plan import labels
 from demarkus_operator.plan.children.pods import HEALTH_PORT, MARK_PORT
 from demarkus_operator.plan.names import WorldNames
@@ -13,10 +14,14 @@ _MARK = {"name": "mark", "protocol": "UDP", "port": MARK_PORT, "targetPort": "ma
 _HEALTH = {"name": "health", "protocol": "TCP", "port": HEALTH_PORT, "targetPort": "health"}
 
 
-def service(owner: Owner, names: WorldNames) -> dict[str, Any]:
-    """The Service that clients in the cluster dial."""
-    spec = {"type": "ClusterIP", "selector": labels.world_selector(owner.name), "ports": [_MARK]}
-    return owner.owned(names.service, {"spec": spec})
+def service(owner: Owner, names: WorldNames, expose: Expose | None) -> dict[str, Any]:
+    """The Service that native clients dial: in the cluster, or from outside if the World is exposed."""
+    expose = expose or Expose()
+    spec = {"type": expose.type or "ClusterIP", "selector": labels.world_selector(owner.name), "ports": [_MARK]}
+    manifest = owner.owned(names.service, {"spec": spec})
+    if expose.annotations:
+        manifest["metadata"]["annotations"] = dict(expose.annotations)
+    return manifest
 
 
 def pods_service(owner: Owner, names: WorldNames) -> dict[str, Any]:
