@@ -76,12 +76,21 @@ class Order:
 
     def next(self) -> dict[str, Any]:
         """The next report, its bytes decoded; fails if it says that something went wrong, or does not come."""
-        try:
-            report = self.reports.get(timeout=DEADLINE)
-        except queue.Empty:
-            pytest.fail(f"waited {DEADLINE:.0f} s for the Go client's report on order {self.number}")
+        report = self._report()
         assert "error" not in report, report
         return report
+
+    def failure(self) -> str:
+        """What went wrong, which is what the next report has to tell."""
+        report = self._report()
+        assert "error" in report, report
+        return str(report["error"])
+
+    def _report(self) -> dict[str, Any]:
+        try:
+            return self.reports.get(timeout=DEADLINE)
+        except queue.Empty:
+            pytest.fail(f"waited {DEADLINE:.0f} s for the Go client's report on order {self.number}")
 
 
 class GoSession:

@@ -175,3 +175,15 @@ def test_no_request_of_ten_thousand_is_lost_though_the_port_changes(gophers, go_
         assert session.do("flood", request=b"FETCH /tea.md\n", expected=body, count=50, parallel=1)["answered"] == 50
     assert flood.next()["answered"] == 10_000
     assert len(ports) == 5
+
+
+def test_a_go_client_hears_at_once_that_a_killed_world_was_started_anew(gophers, go_session):
+    world = gophers()
+    session = go_session(world)
+    watch = session.start("watch", request=b"WATCH /\n")
+    assert watch.next()["piece"]
+    port = world.port
+    world.kill()
+    world.write_config(listen={"mark": f"127.0.0.1:{port}", "health": "127.0.0.1:0"})
+    world.start()
+    assert "stateless reset" in watch.failure()

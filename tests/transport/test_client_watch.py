@@ -236,7 +236,7 @@ class TestOverQUIC:
     async def test_a_quiet_watch_outlives_the_watch_for_dead_connections(
         self, kit: Any, monkeypatch: pytest.MonkeyPatch, until: Any
     ) -> None:
-        monkeypatch.setattr("mark_protocol.transport.portable.dialer.SILENCE", 0.02)
+        monkeypatch.setattr("mark_protocol.transport.portable.dialed.SILENCE", 0.02)
         server = await kit.listener(answer=lambda data: (data,) if data == b"ping" else None)
         connection = await kit.dial(server.listener.address, limits=Limits(keep_alive=5))
         async with aclosing(connection.follow(b"watch", timeout=5)) as pieces:
@@ -251,7 +251,7 @@ class TestOverQUIC:
     async def test_an_answer_that_nobody_reads_is_given_up(
         self, kit: Any, monkeypatch: pytest.MonkeyPatch, until: Any
     ) -> None:
-        monkeypatch.setattr("mark_protocol.transport.portable.dialer.MAX_UNREAD", 1000)
+        monkeypatch.setattr("mark_protocol.transport.portable.dialed.MAX_UNREAD", 1000)
         server = await kit.listener(answer=lambda data: None)
         connection = await kit.dial(server.listener.address)
         pieces = connection.follow(b"watch", timeout=5)

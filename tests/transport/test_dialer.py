@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from mark_protocol import transport
 from mark_protocol.transport.certificates import load, self_signed
 from mark_protocol.transport.port import Certificate, NotSent, TransportError, Trust, Unanswered, Untrusted
-from mark_protocol.transport.portable import dialer
+from mark_protocol.transport.portable import dialed
 
 
 def a_certificate(*, names=("localhost",), issuer=None, key=None, start=timedelta(minutes=-5), life=timedelta(hours=1)):
@@ -243,7 +243,7 @@ async def test_the_end_of_a_connection_ends_its_exchanges_at_once(kit, until):
 
 
 async def test_a_server_that_falls_silent_is_noticed_before_the_request_times_out(kit, monkeypatch):
-    monkeypatch.setattr(dialer, "SILENCE", 0.5)
+    monkeypatch.setattr(dialed, "SILENCE", 0.5)
     server = await kit.listener()
     line = await kit.line(server.listener.address)
     connection = await kit.dial(line.address)
@@ -253,8 +253,43 @@ async def test_a_server_that_falls_silent_is_noticed_before_the_request_times_ou
     assert connection.closed
 
 
+async def test_a_server_that_was_started_anew_says_that_it_does_not_know_the_connection(kit, until):
+    server = await kit.listener(answer=lambda data: None)
+    connection = await kit.dial(server.listener.address)
+    before = asyncio.create_task(connection.exchange(b"before", timeout=60))
+    await until("the request", lambda: server.requests)
+    kill(server.listener)
+    again = await kit.listener(port=server.listener.address.port)
+    after = asyncio.create_task(connection.exchange(b"after", timeout=60))
+    for request in (before, after):
+        with pytest.raises(Unanswered, match="started anew"):
+            await request
+    assert connection.closed
+    assert not again.requests
+
+
+def kill(listener):
+    """What is left of a listener when its process is killed: nothing, and no word to anybody."""
+    for connection in list(listener._connections.values()):
+        listener._forget(connection, "killed")
+    listener._end(0, "")
+
+
+async def test_only_who_has_the_key_can_end_a_connection_it_does_not_know(kit, until, monkeypatch):
+    monkeypatch.setattr(dialed, "SILENCE", 1.0)
+    server = await kit.listener(answer=lambda data: None)
+    connection = await kit.dial(server.listener.address)
+    request = asyncio.create_task(connection.exchange(b"hello", timeout=60))
+    await until("the request", lambda: server.requests)
+    kill(server.listener)
+    other = self_signed(now=datetime.now(UTC))
+    await kit.listener(port=server.listener.address.port, certificates=[other])
+    with pytest.raises(Unanswered, match="not been heard of"):
+        await request
+
+
 async def test_a_slow_answer_is_not_silence(kit, until, monkeypatch):
-    monkeypatch.setattr(dialer, "SILENCE", 0.5)
+    monkeypatch.setattr(dialed, "SILENCE", 0.5)
     server = await kit.listener(answer=lambda data: None)
     connection = await kit.dial(server.listener.address, limits=transport.Limits(keep_alive=0.05))
     slow = asyncio.create_task(connection.exchange(b"hello", timeout=30))

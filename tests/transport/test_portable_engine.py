@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from datetime import UTC, datetime
 
 import pytest
 
+from mark_protocol.transport.certificates import parse, self_signed
 from mark_protocol.transport.portable import packets, udp
+from mark_protocol.transport.portable.resets import Resets
 
 MIB = 1 << 20
 
@@ -166,3 +169,37 @@ def test_the_destination_of_a_datagram(datagram, destination):
 def test_an_ipv4_peer_of_a_dual_stack_socket_shows_as_ipv4():
     assert udp.address_of(("::ffff:10.0.0.1", 5, 0, 0)).host == "10.0.0.1"
     assert udp.address_of(("2001:db8::1", 5, 0, 0)).host == "2001:db8::1"
+
+
+def test_a_reset_is_shorter_than_what_it_answers_and_known_by_its_token():
+    key = parse(self_signed(now=datetime.now(UTC))).key
+    resets, again, elsewhere = Resets(key, "a-0"), Resets(key, "a-0"), Resets(key, "a-1")
+    for size in (22, 30, 44, 1200):
+        reset = resets.reply_to(b"\x40" + bytes(size - 1), b"12345678", 0.0)
+        assert 21 <= len(reset) < size
+        assert len(reset) <= 43
+        assert reset[0] & 0xC0 == 0x40
+        assert reset.endswith(again.token(b"12345678"))
+        assert not reset.endswith(elsewhere.token(b"12345678"))
+    assert resets.reply_to(b"\x40" + bytes(20), b"12345678", 0.0) is None  # too short to be answered by less
+    assert resets.reply_to(b"\xc0" + bytes(40), b"12345678", 0.0) is None
+    assert resets.reply_to(b"\x00" + bytes(40), b"12345678", 0.0) is None
+
+
+def test_resets_are_limited():
+    resets = Resets(parse(self_signed(now=datetime.now(UTC))).key, "a-0")
+    answered = [resets.reply_to(b"\x40" + bytes(40), b"12345678", 5.0) for _ in range(300)]
+    assert sum(reset is not None for reset in answered) == 100
+    assert resets.reply_to(b"\x40" + bytes(40), b"12345678", 5.1) is not None
+
+
+async def test_what_is_no_reset_for_this_connection_is_none(kit):
+    server = await kit.listener()
+    connection = await kit.dial(server.listener.address)
+    quic = connection._quic
+    token = quic._peer_cid.stateless_reset_token
+    assert quic.is_reset(b"\x41" + bytes(20) + token)
+    assert not quic.is_reset(b"\x41" + bytes(3) + token)
+    assert not quic.is_reset(b"\xc1" + bytes(20) + token)
+    assert not quic.is_reset(b"\x41" + bytes(20) + bytes(16))
+    assert not quic.is_reset(b"\x41" + quic.host_cid + bytes(20) + token)

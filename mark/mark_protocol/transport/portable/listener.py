@@ -34,6 +34,7 @@ from mark_protocol.transport.portable.configuration import of_listener
 from mark_protocol.transport.portable.connection import ServerConnection, Shared
 from mark_protocol.transport.portable.packets import AddressProof, Proof
 from mark_protocol.transport.portable.quic import ENGINE, Quic
+from mark_protocol.transport.portable.resets import Resets
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -123,6 +124,7 @@ class PortableListener:
         if not certificates:
             raise TransportError("a listener needs a certificate")
         parsed = [certs.parse(certificate) for certificate in certificates]
+        self._resets = Resets(parsed[0].key, socket.gethostname())
         self._configurations = [(one.names, of_listener(one, self._limits)) for one in parsed]
 
     def drain(self) -> None:
@@ -153,11 +155,11 @@ class PortableListener:
     def _readable(self) -> None:
         now = self._loop.time()
         for datagram, sender in udp.drain(self._sock):
-            connection = self._routes.get(packets.destination(datagram) or b"")
+            destination = packets.destination(datagram) or b""
+            connection = self._routes.get(destination) or self._first(datagram, sender, now)
             if connection is None:
-                connection = self._first(datagram, sender, now)
-                if connection is None:
-                    continue
+                self._reset(datagram, destination, sender, now)
+                continue
             self._guard(connection, connection.receive, datagram, sender, now)
             if connection.quic.started:
                 self._touched.add(connection.conn)
@@ -211,6 +213,7 @@ class PortableListener:
             original_destination_connection_id=proof.original if proof else header.destination_cid,
             retry_source_connection_id=proof.retried if proof else None,
             on_server_name=self._choose_certificate,
+            reset_tokens=self._resets.token,
         )
         connection = ServerConnection(
             conn=self._next_conn, quic=quic, peer=peer, now=now, shared=self._shared, routes=self._routes
@@ -241,6 +244,12 @@ class PortableListener:
     def _drop(self, peer: Address) -> None:
         self._count["dropped"] += 1
         self._say("dropped", "datagram ignored: not for an open connection, and not the start of one", peer=peer)
+
+    def _reset(self, datagram: bytes, destination: bytes, sender: udp.SocketAddress, now: float) -> None:
+        """Tell a client of a connection that a former process had, or that has ended here, that it is no more."""
+        reset = self._resets.reply_to(datagram, destination, now)
+        if reset is not None:
+            self._reply(reset, sender)
 
     def _reply(self, datagram: bytes, to: udp.SocketAddress) -> None:
         try:

@@ -6,6 +6,7 @@ class it knows no socket and no clock: datagrams and the time come in as argumen
 
 from __future__ import annotations
 
+import hmac
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,7 @@ from aioquic.quic.stream import QuicStream
 from aioquic.tls import pull_client_hello
 
 from mark_protocol.transport.port import Limits
+from mark_protocol.transport.portable.resets import SMALLEST, TOKEN, Tokens
 
 # The library tells of every handshake and every refused frame. Listener and dialer say what matters, once.
 logging.getLogger("quic").setLevel(logging.ERROR)
@@ -39,6 +41,7 @@ class Quic(QuicConnection):
         original_destination_connection_id: servers only: the ID that the client's first packet named.
         retry_source_connection_id: servers only: the ID that a Retry gave, if there was one.
         on_server_name: servers only: called with the SNI of the client before the certificate is used.
+        reset_tokens: servers only: what a client knows a stateless reset by, for each of our connection IDs.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Quic(QuicConnection):
         original_destination_connection_id: bytes | None = None,
         retry_source_connection_id: bytes | None = None,
         on_server_name: ServerNameHook | None = None,
+        reset_tokens: Tokens | None = None,
     ) -> None:
         # No session ticket handler, on either side: no resumption and no early data, so no replayed request.
         super().__init__(
@@ -59,6 +63,8 @@ class Quic(QuicConnection):
         self._stream_window = limits.stream_window
         self._connection_window = limits.connection_window
         self._on_server_name = on_server_name
+        self._reset_tokens = reset_tokens
+        self._use_reset_tokens()
         # The library grants 128 streams of either kind. Mark has no unidirectional streams, and no stream of a server.
         allowed = 0 if configuration.is_client else limits.max_streams
         for limit, value in ((self._local_max_streams_bidi, allowed), (self._local_max_streams_uni, 0)):
@@ -117,6 +123,25 @@ class Quic(QuicConnection):
         self.tls.certificate = configuration.certificate
         self.tls.certificate_chain = configuration.certificate_chain
         self.tls.certificate_private_key = configuration.private_key
+
+    def is_reset(self, datagram: bytes) -> bool:
+        """Clients only: whether it is the word of a server that has lost this connection (RFC 9000 section 10.3.1)."""
+        if len(datagram) < SMALLEST or datagram[0] & 0x80:
+            return False
+        if any(datagram[1:].startswith(ours.cid) for ours in self._host_cids):
+            return False
+        token = self._peer_cid.stateless_reset_token
+        return bool(token) and hmac.compare_digest(datagram[-TOKEN:], token)
+
+    def _use_reset_tokens(self) -> None:
+        # The library draws them, and forgets them with the process.
+        if self._reset_tokens is not None:
+            for ours in self._host_cids:
+                ours.stateless_reset_token = self._reset_tokens(ours.cid)
+
+    def _replenish_connection_ids(self) -> None:
+        super()._replenish_connection_ids()
+        self._use_reset_tokens()
 
     def _initialize(self, peer_cid: bytes) -> None:
         super()._initialize(peer_cid)
