@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from demarkus_world.engine.decisions import Document, Retained
 from demarkus_world.engine.model import Write
-from demarkus_world.engine.preconditions import Document, Retained, decide
+from demarkus_world.engine.preconditions import decide
 from demarkus_world.engine.refusals import (
     ContentTooLarge,
     DocumentArchived,

@@ -14,12 +14,14 @@ What is stored
 
 How it changes
     preconditions.py  what a write comes to, given what is there (pure)
+    decisions.py      what that rests on, and what it is: values
     judgement.py      whether content may be kept: secrets, personal data, policy (pure)
     inspection.py     what that rests on: the policy in force, findings in a body
     rules.py          what the owner lays down: floors, holds, quotas (pure)
     tentative.py      what is there, counting what is decided and not durable yet
     members.py        writes in line, and the slot they make
-    committer.py      the line, staging, the one create that makes it true
+    staging.py        the bytes of writes on their way into the store, ahead of their slots
+    committer.py      the line, and the one create that makes it true
     fairness.py       turns taken with other writers (pure)
     space.py          a full store: content waits, what makes room goes on
     sweep.py          what nothing refers to really goes

@@ -19,20 +19,22 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from demarkus_base.blobs.port import BlobError, Blobs, Exists, Permanent, Stopped, Throttled
+from demarkus_base.blobs.port import BlobError, Blobs, Exists, Stopped, Throttled
 from demarkus_base.blobs.port import StoreFull as BlobsFull
 from demarkus_base.blobs.port import Unavailable as BlobsUnavailable
 from demarkus_world.engine import keys, retry, slots
+from demarkus_world.engine.decisions import Ground
 from demarkus_world.engine.entries import Entry
 from demarkus_world.engine.fairness import Fairness
 from demarkus_world.engine.inspection import Inspection
 from demarkus_world.engine.log import Log
 from demarkus_world.engine.members import Member, compose
 from demarkus_world.engine.model import Adopt, Change, Write, Written
-from demarkus_world.engine.preconditions import Content, Ground, decide, joined
+from demarkus_world.engine.preconditions import decide, joined
 from demarkus_world.engine.refusals import EngineError, OutcomeUnknown, StoreDamaged, StoreFull, Unavailable
 from demarkus_world.engine.rules import Rules
 from demarkus_world.engine.space import Space
+from demarkus_world.engine.staging import Staging
 from demarkus_world.engine.tentative import Tentative
 from demarkus_world.engine.versions import Versions
 from mark_protocol.versions import StoredVersion, parse_version
@@ -89,8 +91,15 @@ class Committer:
         # Held while writes are decided, so that the line is in the order of the decisions.
         self._deciding = asyncio.Lock()
         self._decided_at = log.foreign
-        self._staging: set[asyncio.Task[str]] = set()
         self._progress = asyncio.Event()
+        self._staging = Staging(
+            blobs,
+            random=random,
+            pause=pause,
+            space=self._space,
+            sweeps=lambda: log.sweeps,
+            ended=self._progress.set,
+        )
         self._waiting_bytes = 0
         self._setbacks = 0
         self._fairness = Fairness()
@@ -178,7 +187,7 @@ class Committer:
             member.refusal = refusal
         else:
             self._tentative.add(write.path, member.decision)
-        self._stage(member)
+        self._staging.begin(member)
 
     async def _decide_anew(self, leaving: Collection[Member] = ()) -> None:
         async with self._deciding:
@@ -222,46 +231,7 @@ class Committer:
             await self._decide_anew(leaving)
         for member in self._line:
             if member.staging is not None and member.sweeps != self._log.sweeps:
-                self._stage(member)
-
-    # Staging, side by side.
-
-    def _stage(self, member: Member) -> None:
-        content = member.decision.content if member.decision else None
-        stored = content.stored if content else None
-        if stored == member.staged and (stored is None or member.sweeps == self._log.sweeps):
-            return  # decided anew with the same outcome: the bytes are there or on their way
-        if member.staging is not None:
-            member.staging.cancel()
-        # What is staged before a sweep may be gone once that is in the log: then it is staged anew.
-        member.staged, member.staging, member.sweeps = stored, None, self._log.sweeps
-        if content is not None and member.decision is not None:
-            member.staging = asyncio.create_task(
-                self._create_blob(member.write.path, member.decision.version, content), name="stage a version"
-            )
-            self._staging.add(member.staging)
-            member.staging.add_done_callback(self._staging_ended)
-
-    async def _create_blob(self, path: str, version: int, content: Content) -> str:
-        attempt = 1
-        while True:
-            # A name that was never used: whether an earlier attempt landed does not matter.
-            key = keys.blob(path, version, content.stored, self._random(4).hex())
-            try:
-                async with self._space.claim(len(content.data)):
-                    await self._blobs.create(key, content.data)
-                return key
-            except BlobError as error:
-                if attempt == retry.ATTEMPTS or isinstance(error, (Permanent, BlobsFull)):
-                    raise
-            await self._pause(retry.pause_before(attempt))
-            attempt += 1
-
-    def _staging_ended(self, task: asyncio.Task[str]) -> None:
-        self._staging.discard(task)
-        if not task.cancelled():
-            task.exception()  # looked at, whoever else will
-        self._progress.set()
+                self._staging.begin(member)
 
     def _staging_failed(self, member: Member) -> bool:
         error = member.staging.exception() if member.staging is not None and member.ready else None
@@ -426,10 +396,7 @@ class Committer:
                 else Unavailable(self.fault or "the world is shutting down")
             )
         self._line.clear()
-        for task in self._staging:
-            task.cancel()
-        if self._staging:
-            await asyncio.wait(self._staging)
+        await self._staging.close()
 
 
 def _meaning(error: BlobError) -> EngineError:

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from demarkus_world.engine.decisions import Content, Decision
 from demarkus_world.engine.entries import CONTENT, Entry, Op
 from demarkus_world.engine.model import Adopt, Change, Settle, Sweep, View, Write, Written
-from demarkus_world.engine.preconditions import Content, Decision
 from demarkus_world.engine.refusals import EngineError, Unavailable
 
 

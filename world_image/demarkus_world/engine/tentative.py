@@ -6,7 +6,7 @@ and decided anew.
 
 from collections import deque
 
-from demarkus_world.engine.preconditions import Content, Decision, Document, Retained
+from demarkus_world.engine.decisions import Content, Decision, Document, Retained
 from demarkus_world.policy import PROPOSALS
 from demarkus_world.view.local import LocalView
 
