@@ -8,6 +8,7 @@ A pure centre decides, thin edges act; whatever stands higher knows nothing of w
     cluster/     the port to the Kubernetes API
     processes/   asking running worlds and gateways
     witness/     asking Worlds for proof of their history
+    buckets/     making, looking after and emptying buckets
     reconcile/   the loop: queue, read, plan, carry out, status
     local/       the same plan on this machine: a folder for the API, processes for pods
     rehearsal/   what the reconcilers would write, without a write

@@ -53,7 +53,7 @@ def make(recipe: Recipe, *, random: Random, now: datetime) -> dict[str, bytes]:
     match recipe:
         case WorldIdentity():
             return {
-                "history": random(16).hex().encode(),
+                "history": (recipe.history or random(16).hex()).encode(),
                 "incarnation": random(16).hex().encode(),
                 "world.key": _pem(_ed25519(random)),
             }

@@ -14,6 +14,7 @@ import pytest
 from demarkus_operator.api import conditions
 from demarkus_operator.api.common import API_VERSION
 from demarkus_operator.material import make
+from demarkus_operator.plan.bucket_facts import BucketFacts
 from demarkus_operator.plan.inquiry import record_reads
 from demarkus_operator.plan.objects import Change, Manifest, Plan, Ref
 from demarkus_operator.plan.reports import Report
@@ -59,6 +60,7 @@ class Cluster:
     now: datetime = NOW
     reports: dict[str, Sequence[Report]] = field(default_factory=dict)
     testimony: dict[str, Testimony] = field(default_factory=dict)
+    buckets: dict[str, BucketFacts] = field(default_factory=dict)
     objects: dict[Ref, Manifest] = field(default_factory=dict)
     writes: list[Ref] = field(default_factory=list)
     _random: random.Random = field(default_factory=lambda: random.Random(7))
@@ -119,7 +121,8 @@ class Cluster:
             observed = {ref: self.objects.get(ref) for ref in world_reads(manifest, self.site)}
             observed |= {ref: self.objects.get(ref) for ref in record_reads(manifest, observed, self.site)}
             reports, testimony = self.reports.get(name, ()), self.testimony.get(name)
-            return plan_world(manifest, observed, self.site, self.now, reports, testimony)
+            bucket = self.buckets.get(name)
+            return plan_world(manifest, observed, self.site, self.now, reports, testimony, bucket)
         observed = {ref: self.objects.get(ref) for ref in universe_reads(manifest, self.site)}
         worlds = [other for ref, other in self.objects.items() if ref.kind == "World"]
         namespaces = {ref.name: other for ref, other in self.objects.items() if ref.kind == "Namespace"}

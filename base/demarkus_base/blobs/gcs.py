@@ -66,7 +66,8 @@ class ApplicationDefault:
     google-auth blocks, so it runs in a thread; one refresh at a time, in good time before the token ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, scope: str = SCOPE) -> None:
+        self._scope = scope
         self._credentials: Any = None
         self._guard = asyncio.Lock()
 
@@ -87,7 +88,7 @@ class ApplicationDefault:
 
     def _refresh(self) -> None:
         if self._credentials is None:
-            self._credentials, _ = google.auth.default(scopes=[SCOPE])
+            self._credentials, _ = google.auth.default(scopes=[self._scope])
         self._credentials.refresh(google.auth.transport.requests.Request())
 
 

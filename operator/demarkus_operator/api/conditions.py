@@ -75,6 +75,8 @@ class Reason(StrEnum):
     ROLLOUT_PAUSED = "RolloutPaused"
     VOLUME_GROWING = "VolumeGrowing"
     GROWTH_REFUSED = "GrowthRefused"
+    BUCKET_UNSEEN = "BucketUnseen"
+    BUCKET_INCOMPLETE = "BucketIncomplete"
 
 
 MEANINGS: Mapping[Reason, tuple[str, str]] = {
@@ -185,6 +187,14 @@ MEANINGS: Mapping[Reason, tuple[str, str]] = {
     Reason.GROWTH_REFUSED: (
         "The volume can't be made larger. The World serves with the size it has.",
         "Do what the message says: mostly the StorageClass has to say `allowVolumeExpansion: true`, or a quota is met.",
+    ),
+    Reason.BUCKET_UNSEEN: (
+        "The operator can't see the bucket, so it looks after nothing there. The World uses the bucket as it is.",
+        "Give the operator's identity the right to see the bucket, or live with it.",
+    ),
+    Reason.BUCKET_INCOMPLETE: (
+        "The bucket was not made by the operator and lacks something that protects the history.",
+        "Give the bucket what the message names.",
     ),
 }
 """What each reason means and what to do about it; the reference page is made from this."""

@@ -11,10 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from demarkus_operator.api.check import problems
 from demarkus_operator.api.conditions import Reason
 from demarkus_operator.api.store import Bucket as BucketSpec
+from demarkus_operator.api.world import WorldSpec
 from demarkus_operator.plan import labels
 from demarkus_operator.plan.bucket_facts import Admit, BucketFacts, BucketQuestion, Change, Make, Step
+from demarkus_operator.plan.objects import Manifest
 from demarkus_operator.plan.workload import Finding
 
 MANAGED_BY, HISTORY = "managed-by", "demarkus-history"
@@ -47,6 +50,14 @@ class Bucket:
     findings: tuple[Finding, ...] = ()
     foreign: str | None = None
     missing: str | None = None
+
+
+def bucket_in(world: Manifest) -> BucketQuestion | None:
+    """The bucket of a World, if it is in one and can be understood."""
+    if problems(world):
+        return None
+    spec = WorldSpec.model_validate(world["spec"]).store.bucket
+    return None if spec is None else BucketQuestion.of(spec)
 
 
 def bucket_of(spec: BucketSpec, facts: BucketFacts | None, history: str, *, known: bool) -> Bucket:

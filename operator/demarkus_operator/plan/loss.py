@@ -114,9 +114,7 @@ Problem = tuple[Reason, str]
 """What keeps a store from being served: the reason and what to say."""
 
 
-def _judged(
-    world: Manifest, record: Record, identity: Manifest, problems: Sequence[Problem]
-) -> tuple[History, Record]:
+def _judged(world: Manifest, record: Record, identity: Manifest, problems: Sequence[Problem]) -> tuple[History, Record]:
     """Whether the store is lost, and the record with a loss that was accepted."""
     accepts = (world["metadata"].get("annotations") or {}).get(labels.ACCEPT_EMPTY_STORE)
     if accepts is None and record.accepted:

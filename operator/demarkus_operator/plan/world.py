@@ -145,8 +145,9 @@ def _plan(
 
     history = loss.history_of(world, owner, names, spec.store, observed, site, reports, testimony, bucket)
     change = (*history.change, *keeping.changes(owner, _generated(names, spec), observed))
-    if change or history.outside:
-        return Plan(change=change, outside=history.outside, conditions=starting, status=status, requeue=LOOK_AGAIN)
+    outside = () if pause.is_paused(world) else history.outside
+    if change or outside:
+        return Plan(change=change, outside=outside, conditions=starting, status=status, requeue=LOOK_AGAIN)
 
     version = spec.version or home.version or record.version_of(identity_secret) or site.version
     seen_config = observed.get(names.config)
@@ -203,7 +204,9 @@ def _plan(
         apply, remove = list(pause.going_on(apply, observed, files=files, records=records)), []
     replicas = world_stateful_set.replicas_of(spec)
     workload = Workload.of(observed.get(names.stateful_set), replicas, planned=None if is_paused else pods)
-    found = history.told(conditions(home, workload, is_suspended=bool(spec.suspend), is_paused=is_paused))
+    found = history.told(
+        conditions(home, workload, history.findings, is_suspended=bool(spec.suspend), is_paused=is_paused)
+    )
     found = growth.told(found, observed.get(names.claim))
     return Plan(
         apply=tuple(apply),
@@ -220,6 +223,7 @@ def _plan(
             "tokens": [{"name": token.name, "secret": names.token(token.name).name} for token in tokens],
         },
         requeue=LOOK_AGAIN if in_motion(found) else None,
+        holds=spec.store.bucket is not None and spec.deletion_policy == "Delete",
     )
 
 

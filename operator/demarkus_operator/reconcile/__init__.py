@@ -4,6 +4,7 @@ schedule   which key is worked on next, and when: the rules of the queue
 queue      workers and a clock around the schedule
 observe    what is there of a World or Universe, by lists and by name
 children   create, apply and remove a plan's objects
+release    letting go of a World's bucket before the World goes
 finalizer  what keeps an object until what is outside the cluster was let go of
 status     what is written into a status
 events     what is told of a status that changed

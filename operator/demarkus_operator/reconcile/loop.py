@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from demarkus_operator.api.conditions import Reason
+from demarkus_operator.buckets.port import Buckets, NoBuckets
 from demarkus_operator.cluster.port import Conflict, NotFound, Port, PortError, Refused, TryLater
 from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
 from demarkus_operator.plan.site import Site
@@ -43,6 +44,7 @@ class Edge:
         random: random bytes for generated material (`os.urandom`).
         processes: what runs, and what it says.
         witness: who asks Worlds to prove their history.
+        buckets: the buckets that Worlds may be in.
         namespaces: where Worlds and Universes are looked after; empty for everywhere.
         instance: the process, as events name it; without it no events are told.
         saw: told of every child that a reconcile of its owner saw, so that its echo is no news.
@@ -54,6 +56,7 @@ class Edge:
     random: Callable[[int], bytes]
     processes: Processes = field(default_factory=NobodyAsks)
     witness: Witness = field(default_factory=NobodyWitnesses)
+    buckets: Buckets = field(default_factory=NoBuckets)
     namespaces: tuple[str, ...] = ()
     instance: str = ""
     saw: Callable[[Manifest], None] = lambda _: None
@@ -133,7 +136,7 @@ async def glance(edge: Edge, concern: Concern, seen: Seen, *, outcome: Outcome) 
     observed = await _observed(edge, subject, concern, children=seen.children, shared=seen.shared)
     plan = await concern.plan(subject, observed)
     wanted = status.planned(subject, plan, now=edge.now())
-    if plan.generate or plan.change or plan.remove or plan.holds != finalizer.holds(subject):
+    if plan.generate or plan.change or plan.outside or plan.remove or plan.holds != finalizer.holds(subject):
         return False
     if next(iter(children.differences(plan, observed)), None) or status.change(status.of(subject), wanted):
         return False
@@ -200,11 +203,14 @@ async def _settled(
             strays.update(found)
             if any(found.values()):
                 continue
-        if not plan.generate and not plan.change:
+        if not plan.generate and not plan.change and not plan.outside:
             return subject, observed, plan
         made: dict[str, Any] = {"random": edge.random, "now": edge.now(), "writes": outcome.writes}
         await children.generate(edge.port, plan.generate, **made)
         await children.change(edge.port, plan.change, **made)
+        for step in plan.outside:
+            await edge.buckets.carry_out(step)
+            outcome.writes.words.append(f"{type(step).__name__.lower()} bucket {step.bucket}")
         strays.clear()
     raise NotSettled(f"{Ref.of(subject)}: after {ROUNDS} rounds there is still material to make")
 

@@ -13,6 +13,7 @@ from demarkus_operator.cluster.kinds import (
     STATEFUL_SET,
     WORLD,
 )
+from demarkus_operator.plan.bucket import bucket_in
 from demarkus_operator.plan.inquiry import inquiry_of, record_reads
 from demarkus_operator.plan.labels import MANAGED_BY, MANAGER, world_selector
 from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
@@ -20,6 +21,7 @@ from demarkus_operator.plan.site import Site
 from demarkus_operator.plan.world import others_reads, plan_world, world_reads
 from demarkus_operator.reconcile.loop import Concern, Edge
 from demarkus_operator.reconcile.observe import Family
+from demarkus_operator.reconcile.release import release
 
 CHILDREN = (
     CONFIG_MAP,
@@ -57,11 +59,14 @@ def world_concern(edge: Edge, ref: Ref) -> Concern:
         reports, now = await edge.processes.reports(ref), edge.now()
         inquiry = inquiry_of(world, observed, edge.site, now, reports)
         testimony = None if inquiry is None else await edge.witness.testimony(ref, inquiry)
-        return plan_world(world, observed, edge.site, now, reports, testimony)
+        where = bucket_in(world)
+        bucket = None if where is None else await edge.buckets.look(where)
+        return plan_world(world, observed, edge.site, now, reports, testimony, bucket)
 
     return Concern(
         family=lambda world: world_family(world, edge.site),
         reads=lambda world: world_reads(world, edge.site),
         then=lambda world, observed: record_reads(world, observed, edge.site),
         plan=plan,
+        release=lambda world: release(edge, world),
     )

@@ -18,7 +18,9 @@ TOKENS_FILE = "tokens.toml"
 
 
 def identity(owner: Owner, names: WorldNames, site: Site, *, history: str | None = None) -> Generate:
-    """Who the World is, with the `history` that it takes over, if it does. Notes down the version in force, for a World without a Universe that names none."""
+    """Who the World is, with the `history` that it takes over, if it does. Notes down the version in force, for a World
+    without a Universe that names none.
+    """
     version = images.note(site.version, site.images.digests)
     manifest = owner.kept(names.identity, {"type": "Opaque"}, annotations=version)
     return Generate(manifest=manifest, recipe=recipes.WorldIdentity(history=history))
