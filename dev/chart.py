@@ -28,6 +28,9 @@ NAME = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}
 NARROWER: Mapping[str, Mapping[str, Any]] = {
     "watchNamespaces": {"items": NAME, "uniqueItems": True},
     "imagePullSecrets": {"items": STRING},
+    "worldImagePullSecrets": {"items": STRING},
+    "worldDigest": {"pattern": "^(sha256:[0-9a-f]{64})?$"},
+    "brokerDigest": {"pattern": "^(sha256:[0-9a-f]{64})?$"},
     "image.digest": {"pattern": "^(sha256:[0-9a-f]{64})?$"},
     "image.pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
     "logLevel": {"enum": ["debug", "info", "warning", "error"]},

@@ -23,6 +23,8 @@ from demarkus_base.settings import SettingsError
 from mark_protocol.patterns import PatternError, check_pattern
 from mark_protocol.times import parse_rfc3339
 
+_DURATION = re.compile(r"([0-9]{1,6})(s|m|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -86,6 +88,21 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _issuer(value: str) -> str:
+    parts = urlsplit(value)
+    secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+    if not secure or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError("expected the provider's https URL, like https://accounts.example.com")
+    return value
+
+
+def _duration(value: object) -> float:
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("expected a duration, like 30m or 24h")
+    return float(int(match[1]) * _SECONDS[match[2]])
+
+
 def _label(value: str) -> str:
     if not _LABEL.fullmatch(value):
         raise ValueError("expected a DNS label: lower-case letters, digits and hyphens, at most 63")
@@ -102,6 +119,7 @@ def _pattern(value: str) -> str:
 
 Label = Annotated[str, AfterValidator(_label)]
 Identifier = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Duration = Annotated[float, BeforeValidator(_duration)]
 Instant = Annotated[datetime, BeforeValidator(_instant)]
 Listen = Annotated[HostPort, BeforeValidator(_host_port)]
 Operation = Literal["read", "append", "write", "archive", "publish", "prune", "review"]
@@ -114,20 +132,25 @@ class _Section(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
 
 
-class AccessEntry(_Section):
-    """Whom an entry means, and where. Every key that is given must match; one entry that matches is enough."""
+class PersonEntry(_Section):
+    """Whom an entry means. Every key that is given must match; one entry that matches is enough."""
 
     emails: Words | None = None
     domains: Words | None = None
     groups: Words | None = None
     claims: Annotated[Mapping[str, Words], Field(min_length=1)] | None = None
-    paths: Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], Field(min_length=1)] = ("/**",)
 
     @model_validator(mode="after")
     def _names_somebody(self) -> Self:
         if not (self.emails or self.domains or self.groups or self.claims):
             raise ValueError("names nobody: give at least one of emails, domains, groups, claims")
         return self
+
+
+class AccessEntry(PersonEntry):
+    """Whom an entry means, and where."""
+
+    paths: Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], Field(min_length=1)] = ("/**",)
 
 
 class WriterEntry(AccessEntry):
@@ -181,6 +204,72 @@ class KeySettings(_Section):
     directory: Path
 
 
+class IdentitySettings(_Section):
+    """The provider that signs people in, and whom of them the gateway admits; no `rules` = everybody it signs in.
+
+    `revalidate` and `max_login` are durations such as `1h`.
+    """
+
+    issuer: Annotated[str, AfterValidator(_issuer)]
+    client_id: Annotated[str, Field(alias="clientID", min_length=1)]
+    client_secret_file: Path
+    scopes: tuple[str, ...] = ("email", "profile", "offline_access")
+    rules: tuple[PersonEntry, ...] = ()
+    revalidate: Duration = 3600.0
+    max_login: Duration = 86400.0
+
+
+class KubernetesState(_Section):
+    """Logins as Secrets in a namespace of their own."""
+
+    namespace: Label
+
+
+class BucketState(_Section):
+    """Logins as objects in a bucket, `gs://name` or `gs://name/prefix`."""
+
+    url: Annotated[str, Field(pattern=r"^gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^?#\\\s]*)?$")]
+
+
+class StateSettings(_Section):
+    """Where logins are kept. Exactly one of them."""
+
+    kubernetes: KubernetesState | None = None
+    gcs: BucketState | None = None
+    directory: Path | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if [self.kubernetes, self.gcs, self.directory].count(None) != 2:
+            raise ValueError("give exactly one of kubernetes, gcs, directory")
+        return self
+
+
+class RateSettings(_Section):
+    """Requests in a second on average (0 lifts the bound), and at once."""
+
+    per_second: Annotated[int, Field(ge=0)] | None = None
+    burst: Annotated[int, Field(ge=1)] | None = None
+
+
+class LimitSettings(_Section):
+    """Bounds on what one person, and one address that is not signed in, may ask; proxies that are trusted."""
+
+    subject: RateSettings = RateSettings()
+    address: RateSettings = RateSettings()
+    trusted_proxies: Annotated[int, Field(ge=0, le=10)] = 0
+    max_concurrent: Annotated[int, Field(ge=1)] | None = None
+
+
+class WebClientSettings(_Section):
+    """A hosted client that is known beforehand; its secret is known by its SHA-256 only."""
+
+    client_id: Annotated[str, Field(alias="clientID", pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    name: Annotated[str, Field(min_length=1, max_length=128)]
+    redirect_uris: Annotated[tuple[str, ...], Field(alias="redirectURIs", min_length=1)]
+    secret_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
 class LogSettings(_Section):
     """How much is logged."""
 
@@ -194,6 +283,10 @@ class BrokerSettings(_Section):
     listen: ListenSettings
     keys: KeySettings
     ca_bundle: Path
+    identity: IdentitySettings | None = None
+    state: StateSettings | None = None
+    limits: LimitSettings = LimitSettings()
+    web_clients: tuple[WebClientSettings, ...] = ()
     worlds: tuple[WorldSettings, ...] = ()
     generation: Annotated[int, Field(ge=0)] = 0
     log: LogSettings = LogSettings()

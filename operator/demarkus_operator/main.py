@@ -34,7 +34,7 @@ from demarkus_operator.cluster.port import NotFound, Port, PortError, TryLater
 from demarkus_operator.cluster.pulse import Pulse
 from demarkus_operator.cluster.watch import watch
 from demarkus_operator.plan.objects import Manifest, Ref
-from demarkus_operator.plan.site import Images, Site
+from demarkus_operator.plan.site import API_SERVER_PORT, Images, Site
 from demarkus_operator.processes.asked import Asked
 from demarkus_operator.processes.pods import in_cluster
 from demarkus_operator.reconcile.lease import Lease, LeaseLost
@@ -66,6 +66,7 @@ class Options:
     lease: str
     health: tuple[str, int]
     images: Images
+    api_server_port: int = API_SERVER_PORT
 
 
 class CannotStart(Exception):
@@ -90,6 +91,7 @@ class Operator:
             operator_namespace=options.namespace,
             version=importlib.metadata.version("demarkus"),
             images=options.images,
+            api_server_port=options.api_server_port,
         )
         edge = Edge(
             port=port,
@@ -253,6 +255,12 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> tuple[str, in
 @click.option("--health", default="0.0.0.0:8081", show_default=True, callback=_address, help="Probes and metrics.")
 @click.option("--world-image", default=Images().world, show_default=True, help="Image of worlds, without tag.")
 @click.option("--broker-image", default=Images().broker, show_default=True, help="Image of gateways, without tag.")
+@click.option("--world-digest", default="", help="Digest of the image of worlds of our own version.")
+@click.option("--broker-digest", default="", help="Digest of the image of gateways of our own version.")
+@click.option("--image-pull-secret", "pull_secrets", multiple=True, help="A Secret to pull those images with.")
+@click.option(
+    "--api-server-port", default=API_SERVER_PORT, show_default=True, help="Port of the API server's own addresses."
+)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
@@ -263,6 +271,10 @@ def main(
     health: tuple[str, int],
     world_image: str,
     broker_image: str,
+    world_digest: str,
+    broker_digest: str,
+    pull_secrets: tuple[str, ...],
+    api_server_port: int,
     log_level: str,
 ) -> None:
     """Runs Worlds and Universes on the cluster that the pod, or KUBECONFIG, leads to."""
@@ -272,7 +284,13 @@ def main(
         watch_namespaces=watch_namespaces,
         lease=lease,
         health=health,
-        images=Images(world=world_image, broker=broker_image),
+        images=Images(
+            world=world_image,
+            broker=broker_image,
+            digests={which: digest for which, digest in (("world", world_digest), ("broker", broker_digest)) if digest},
+            pull_secrets=pull_secrets,
+        ),
+        api_server_port=api_server_port,
     )
     try:
         asyncio.run(serve(options))

@@ -80,6 +80,9 @@ def test_times_may_be_yaml_times() -> None:
     assert load(text.encode(), source="x").worlds[0].grants_not_before == datetime(2026, 11, 30, 9, tzinfo=UTC)
 
 
+IDENTITY = {"issuer": "https://accounts.example.com", "clientID": "mark", "clientSecretFile": "/etc/secret"}
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -108,7 +111,7 @@ def test_public_urls_that_hold(url: str) -> None:
         ("publicURL", "", "publicURL: expected only scheme and host"),
         ("publicURL", 7, "publicURL: Input should be a valid string"),
         ("publicUrl", "https://a.example", "publicUrl: unknown field"),
-        ("identity", {"issuer": "https://x"}, "identity: unknown field"),
+    
         ("listen", {"http": "8080", "health": "x:1"}, "listen.http: expected host:port"),
         ("listen", {"http": "h:99999", "health": "x:1"}, "listen.http: expected host:port"),
         ("listen", {"http": "::1:80", "health": "x:1"}, "listen.http: expected host:port, an IPv6 address in brackets"),
@@ -126,6 +129,12 @@ def test_public_urls_that_hold(url: str) -> None:
         ("worlds", [WORLD | {"port": 1}], "worlds[0].port: unknown field"),
         ("worlds", [WORLD | {"grantsNotBefore": "yesterday"}], "worlds[0].grantsNotBefore: expected an RFC 3339 time"),
         ("worlds", [WORLD | {"grantsNotBefore": "2026-11-30T09:00:00"}], "worlds[0].grantsNotBefore: expected an RFC"),
+        ("login", {}, "login: unknown field"),
+        ("identity", IDENTITY | {"issuer": "http://accounts.example.com"}, "identity.issuer: expected the provider's"),
+        ("identity", IDENTITY | {"maxLogin": "long"}, "identity.maxLogin: expected a duration"),
+        ("identity", IDENTITY | {"rules": [{"paths": ["/**"]}]}, "identity.rules[0].paths: unknown field"),
+        ("state", {"directory": "/x", "gcs": {"url": "gs://logins"}}, "state: give exactly one of"),
+        ("webClients", [{"clientID": "chat", "name": "Chat"}], "webClients[0].secretHash: is missing"),
         ("worlds", [WORLD | {"access": {"owners": []}}], "worlds[0].access.owners: unknown field"),
         ("worlds", [WORLD | {"access": {"writers": [{}]}}], "worlds[0].access.writers[0]: names nobody"),
         ("worlds", [WORLD | {"access": {"readers": [{"paths": ["/**"]}]}}], "worlds[0].access.readers[0]: names"),

@@ -19,7 +19,7 @@ from demarkus_operator.cluster.kubernetes import Kubernetes
 from demarkus_operator.cluster.port import Port, PortError
 from demarkus_operator.plan import labels
 from demarkus_operator.plan.objects import Manifest
-from demarkus_operator.plan.site import Images, Site
+from demarkus_operator.plan.site import API_SERVER_PORT, Images, Site
 
 OPERATOR_NAMESPACE = "demarkus-system"
 PLUGIN = "kubectl-demarkus"
@@ -111,11 +111,16 @@ async def site_of(port: Port, namespace: str) -> Site:
     if not found:
         return Site(operator_namespace=namespace, version=version)
     given = dict(_arguments(found[0]))
+    digests = {which: given[f"--{which}-digest"] for which in ("world", "broker") if given.get(f"--{which}-digest")}
     images = Images(
-        world=given.get("--world-image", Images().world), broker=given.get("--broker-image", Images().broker)
+        world=given.get("--world-image", Images().world),
+        broker=given.get("--broker-image", Images().broker),
+        digests=digests,
+        pull_secrets=tuple(value for name, value in _arguments(found[0]) if name == "--image-pull-secret"),
     )
     version = found[0]["metadata"]["labels"].get(labels.APP_VERSION, version)
-    return Site(operator_namespace=namespace, version=version, images=images)
+    api_server_port = int(given.get("--api-server-port", API_SERVER_PORT))
+    return Site(operator_namespace=namespace, version=version, images=images, api_server_port=api_server_port)
 
 
 def _arguments(deployment: Manifest) -> list[tuple[str, str]]:

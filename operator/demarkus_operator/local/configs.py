@@ -20,13 +20,19 @@ _PATHS: Mapping[str, Sequence[Sequence[str]]] = {
     "world.yaml": (
         ("identity", "keyFile"),
         ("store", "directory"),
+        ("view", "directory"),
         ("tls", "certificate"),
         ("tls", "key"),
         ("tokens",),
         ("keySet",),
         ("managementKeys",),
     ),
-    "broker.yaml": (("keys", "directory"), ("caBundle",)),
+    "broker.yaml": (
+        ("keys", "directory"),
+        ("caBundle",),
+        ("identity", "clientSecretFile"),
+        ("state", "directory"),
+    ),
 }
 """The fields that hold a path, or a list of paths, by configuration file."""
 

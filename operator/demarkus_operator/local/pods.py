@@ -207,7 +207,10 @@ class Pods:
                 await asyncio.to_thread(make_folder, folder)
             else:
                 folder = self._folder.pod(ref.namespace, ref.name) / mount["mountPath"].lstrip("/")
-                contents[folder] = await self._files(ref.namespace, volume)
+                if "configMap" in volume or "secret" in volume:
+                    contents[folder] = await self._files(ref.namespace, volume)
+                else:  # scratch space, or a credential for an API server that is not there
+                    await asyncio.to_thread(make_folder, folder)
             mounts[mount["mountPath"]] = folder
         listen = {name: self._address(ref, name, protocol) for name, protocol in _listeners(container).items()}
         addresses = await self._addresses()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+API_SERVER_PORT = 6443
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Images:
@@ -41,4 +43,4 @@ class Site:
     images: Images = Images()
     extra_tls_names: tuple[str, ...] = ()
     cluster_domain: str = "cluster.local"
-    api_server_port: int = 6443
+    api_server_port: int = API_SERVER_PORT
