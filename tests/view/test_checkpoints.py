@@ -222,7 +222,7 @@ async def test_a_view_that_can_not_be_trusted_is_made_anew(
     elif spoilt == "a cut file":
         catalog.write_bytes(catalog.read_bytes()[: catalog.stat().st_size // 2])
     elif spoilt == "another boot":
-        monkeypatch.setattr("demarkus_world.engine.engine.boot_id", lambda: "another")
+        monkeypatch.setattr("demarkus_world.engine.opening.boot_id", lambda: "another")
     else:
         rows = sqlite3.connect(catalog)
         rows.execute({"another form": "PRAGMA user_version = 99"}.get(spoilt, "UPDATE origin SET incarnation = 'x'"))

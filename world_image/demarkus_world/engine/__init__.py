@@ -27,6 +27,7 @@ How it changes
     sweep.py          what nothing refers to really goes
 
 How it is read
+    opening.py        whose store it is, whether it may be served, its log up to the newest entry
     log.py            start, following other writers, the view's only writer
     reader.py         the slots of a store in order, from bundles or one by one
     bundles.py        copies of many slots in one object

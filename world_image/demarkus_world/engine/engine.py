@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from demarkus_base.blobs.port import BlobError, Blobs
-from demarkus_world.engine import chain, identity, restoration, retry
-from demarkus_world.engine.checkpoints import Checkpoints
+from demarkus_base.blobs.port import Blobs
+from demarkus_world.engine import chain, retry
 from demarkus_world.engine.committer import Committer
 from demarkus_world.engine.entries import Entry
 from demarkus_world.engine.indexer import Indexer
@@ -30,11 +29,9 @@ from demarkus_world.engine.model import (
     Write,
     Written,
 )
-from demarkus_world.engine.nodes import NodeTable
-from demarkus_world.engine.notes import WorldKey, origin
+from demarkus_world.engine.notes import WorldKey
+from demarkus_world.engine.opening import opened
 from demarkus_world.engine.progress import ProgressFile
-from demarkus_world.engine.proof import Tree
-from demarkus_world.engine.reader import Reader
 from demarkus_world.engine.refusals import (
     ContentRefused,
     ContentTooLarge,
@@ -62,7 +59,6 @@ from demarkus_world.engine.refusals import (
     Unavailable,
     VersionConflict,
     VersionRefused,
-    ViewFailed,
     WriteRefused,
 )
 from demarkus_world.engine.rules import Rules
@@ -70,7 +66,7 @@ from demarkus_world.engine.scrub import Scrubbed
 from demarkus_world.engine.space import Reserve, Space
 from demarkus_world.engine.upkeep import Upkeep
 from demarkus_world.engine.versions import Versions
-from demarkus_world.view.local import CATALOG, LocalView, ViewLocked, boot_id
+from demarkus_world.view.local import CATALOG, LocalView
 from demarkus_world.view.search import Query, Readable, search_catalog
 from demarkus_world.view.sections import Sections
 from mark_protocol.lookups import Match
@@ -125,7 +121,6 @@ __all__ = [
 ]
 
 WRITE_TIMEOUT = 10.0
-NODES = "nodes.db"
 
 logger = logging.getLogger(__name__)
 CATALOG_LAG_MS = 1000
@@ -206,58 +201,33 @@ class Engine:
         stored. Raises StoreLost, StoreForeign for a store of another history, StoreUnfinished for one whose restore is
         not, StoreDamaged naming object and field, StoreFull, Unavailable.
         """
-        try:
-            found = await identity.establish(blobs, configured, pause=pause, expected=expected)
-            versions = Versions(blobs, pause=pause)
-            reader = Reader(blobs, history=found.history, pause=pause)
-            await restoration.check_finished(reader, found)
-            checkpoints = Checkpoints(blobs, found, key, random=random, pause=pause) if key else None
-
-            async def started(folder: Path | None) -> Log:
-                local = LocalView(folder, found, boot=boot_id())
-                try:
-                    tree = Tree(NodeTable(folder / NODES if folder else None, log=origin(found)))
-                    log = Log(reader, versions, tree, local, history=found.history, now=now)
-                    await log.start(checkpoints)
-                except BaseException:
-                    local.close()
-                    raise
-                return log
-
-            try:
-                log = await started(view)
-            except (ViewFailed, ViewLocked, OSError, sqlite3.Error) as error:
-                if view is None:
-                    raise
-                logger.warning("the folder for the view can't be used, it is kept in memory instead: %s", error)
-                log = await started(None)
-        except BlobError as error:
-            raise Unavailable(f"the store can't be read: {error}") from error
-        upkeep = Upkeep(
-            blobs=blobs,
-            log=log,
-            reader=reader,
-            checkpoints=checkpoints,
-            history=found.history,
-            now=now,
-            random=random,
+        found = await opened(
+            blobs, configured, now=now, random=random, pause=pause, key=key, view=view, expected=expected
         )
         space = Space(reserve)
-        committer = Committer(
-            blobs=blobs, log=log, versions=versions, now=now, random=random, pause=pause, rules=rules, space=space
-        )
-        try:
-            identity.check_size(log.view.sequence, expected)
-        except StoreLost:
-            log.tree.close()
-            log.view.close()
-            raise
         return cls(
-            identity=found,
-            log=log,
-            versions=versions,
-            committer=committer,
-            upkeep=upkeep,
+            identity=found.identity,
+            log=found.log,
+            versions=found.versions,
+            committer=Committer(
+                blobs=blobs,
+                log=found.log,
+                versions=found.versions,
+                now=now,
+                random=random,
+                pause=pause,
+                rules=rules,
+                space=space,
+            ),
+            upkeep=Upkeep(
+                blobs=blobs,
+                log=found.log,
+                reader=found.reader,
+                checkpoints=found.checkpoints,
+                history=found.identity.history,
+                now=now,
+                random=random,
+            ),
             space=space,
             exclusive=blobs.exclusive,
             compatible=compatible,
