@@ -46,7 +46,7 @@ def a_scrub(engine: Any, pause: Pause) -> Scrub:
 
     return Scrub(
         view=view,
-        entries=engine.entries,
+        entries=engine.entries_from,
         recheck=engine.recheck,
         scrubbed=engine.scrubbed,
         pause=pause,
@@ -301,7 +301,7 @@ async def test_a_store_out_of_reach_is_waited_for(start: Any, a_write: Any, monk
             monkeypatch.setattr(blobs, "get", real)
 
     view = await engine.view(exact=True)
-    pages = [page async for page in engine.entries(1)]
+    pages = [page async for page in engine.entries_from(1)]
 
     async def entries(sequence: int) -> Any:
         for page in pages:

@@ -336,7 +336,7 @@ class World:
 def _scrub(engine: Engine) -> Scrub:
     return Scrub(
         view=lambda: engine.view(exact=True),
-        entries=engine.entries,
+        entries=engine.entries_from,
         recheck=engine.recheck,
         scrubbed=engine.scrubbed,
         clock=time.monotonic,

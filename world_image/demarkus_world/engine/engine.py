@@ -355,10 +355,6 @@ class Engine:
         local = self._log.view
         return local.digest() if local.directory is None else await asyncio.to_thread(local.digest)
 
-    def entries(self, sequence: int) -> AsyncIterator[Sequence[Entry]]:
-        """The log read again from that entry on, some entries at a time. Raises StoreDamaged, Unavailable."""
-        return self._log.entries_from(sequence)
-
     async def recheck(self, record: VersionRecord, before: str | None) -> str | None:
         """What is wrong with a version that follows the one with that hash, read anew; None if nothing is.
 
