@@ -125,8 +125,13 @@ class Service:
         except Exception as bug:
             self._end(exchange, INTERNAL, bug=bug)
             return
-        if wait == 0 and self._answer_at_once(exchange):
-            self._admission.leave()
+        answered = True
+        try:
+            answered = wait == 0 and self._answer_at_once(exchange)
+        finally:
+            if answered:
+                self._admission.leave()
+        if answered:
             return
         task = asyncio.get_running_loop().create_task(self._serve(exchange, wait))
         self._tasks.add(task)
