@@ -111,7 +111,6 @@ def test_public_urls_that_hold(url: str) -> None:
         ("publicURL", "", "publicURL: expected only scheme and host"),
         ("publicURL", 7, "publicURL: Input should be a valid string"),
         ("publicUrl", "https://a.example", "publicUrl: unknown field"),
-    
         ("listen", {"http": "8080", "health": "x:1"}, "listen.http: expected host:port"),
         ("listen", {"http": "h:99999", "health": "x:1"}, "listen.http: expected host:port"),
         ("listen", {"http": "::1:80", "health": "x:1"}, "listen.http: expected host:port, an IPv6 address in brackets"),

@@ -67,6 +67,82 @@ def test_world_reads_policy_and_seeds_as_they_are_written(settled: Any, a_world:
     assert [(seed.path, seed.text) for seed in settings.seed] == [(s["path"], s.get("text")) for s in seeds]
 
 
+def test_world_reads_every_field_that_is_passed_on(settled: Any, a_world: Build) -> None:
+    retention = {
+        "key": "ignore",
+        "keepVersions": 3,
+        "keepFor": "90d",
+        "grace": "48h",
+        "holds": [{"paths": ["/contracts/**"], "reason": "case 7"}],
+    }
+    limits = {"maxDocuments": 1000, "maxBytes": "5Gi", "maxWatches": 9}
+    settled.put(a_world(retention=retention, limits=limits))
+    settled.settle()
+    settings = parse_settings(_config(settled, "tea-world-config", "world.yaml").encode(), source="world.yaml")
+    assert (settings.retention.key, settings.retention.keep_versions) == ("ignore", 3)
+    assert (settings.retention.keep_for, settings.retention.grace) == (90 * 86400, 48 * 3600)
+    assert [(hold.paths, hold.reason) for hold in settings.retention.holds] == [(("/contracts/**",), "case 7")]
+    assert (settings.limits.max_documents, settings.limits.max_bytes, settings.limits.max_watches) == (1000, 5 << 30, 9)
+
+
+def test_world_in_a_bucket_keeps_its_view_on_a_scratch_volume(settled: Any, a_world: Build) -> None:
+    settled.put(a_world("ink", store={"bucket": {"url": "gs://acme-worlds/ink"}}))
+    settled.settle()
+    settings = parse_settings(_config(settled, "ink-world-config", "world.yaml").encode(), source="world.yaml")
+    assert settings.store.gcs is not None
+    assert settings.store.gcs.url == "gs://acme-worlds/ink"
+    assert str(settings.view.directory).startswith("/var/lib/demarkus/")
+    assert "/var/lib/demarkus" in _mounted(settled, "StatefulSet", "ink-world")
+
+
+def test_world_finds_its_token_files(settled: Any, a_world: Build) -> None:
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "others", "namespace": "acme"},
+        "data": {"team.toml": "eA=="},
+    }
+    settled.put(secret)
+    settled.put(a_world(tokenFiles=[{"secretRef": {"name": "others", "key": "team.toml"}}]))
+    settled.settle()
+    settings = parse_settings(_config(settled, "tea-world-config", "world.yaml").encode(), source="world.yaml")
+    file = settings.tokens[1]
+    assert file.name == "team.toml"
+    assert str(file.parent) in _mounted(settled, "StatefulSet", "tea-world")
+
+
+def test_gateway_reads_who_may_sign_in_and_where_logins_are(settled: Any, a_universe: Build) -> None:
+    identity = {
+        "issuer": "https://accounts.example.com/v2",
+        "clientID": "mark",
+        "clientSecretRef": {"name": "oidc", "key": "secret"},
+        "scopes": ["email", "groups"],
+        "rules": [{"domains": ["example.com"], "claims": {"team": ["tea"]}}],
+        "revalidate": "30m",
+        "maxLogin": "12h",
+    }
+    client = {"clientID": "chat", "name": "Chat", "redirectURIs": ["https://chat.example.com/callback"]}
+    broker = {
+        "state": {"kubernetes": {"namespace": "logins"}},
+        "webClients": [{**client, "secretHash": "0" * 64}],
+        "limits": {"subject": {"perSecond": 5, "burst": 9}, "trustedProxies": 2, "maxConcurrent": 50},
+    }
+    settled.put(a_universe(identity=identity, broker=broker))
+    settled.settle()
+    text = _config(settled, "acme-broker-config", "broker.yaml").encode()
+    settings = load_broker_settings(text, source="broker.yaml")
+    assert settings.identity is not None
+    assert (settings.identity.issuer, settings.identity.client_id) == ("https://accounts.example.com/v2", "mark")
+    assert (settings.identity.revalidate, settings.identity.max_login) == (1800, 43200)
+    assert settings.identity.rules[0].domains == ("example.com",)
+    assert str(settings.identity.client_secret_file.parent) in _mounted(settled, "Deployment", "acme-broker")
+    assert settings.state is not None
+    assert settings.state.kubernetes is not None
+    assert settings.state.kubernetes.namespace == "logins"
+    assert (settings.web_clients[0].client_id, settings.web_clients[0].secret_hash) == ("chat", "0" * 64)
+    assert (settings.limits.subject.burst, settings.limits.trusted_proxies) == (9, 2)
+
+
 def test_every_file_of_the_configuration_is_mounted(settled: Any) -> None:
     settings = parse_settings(_config(settled, "tea-world-config", "world.yaml").encode(), source="world.yaml")
     files = [settings.tls.certificate, settings.tls.key, *settings.tokens, settings.key_set, settings.identity.key_file]
@@ -87,7 +163,12 @@ def test_restart_hash_covers_exactly_what_a_world_can_not_take_over(settled: Any
         return parse_settings(text, source="x"), template["metadata"]["annotations"]["demarkus.io/config-hash"]
 
     before, old_hash = look()
-    for spec in ({"reads": "public"}, {"limits": {"requestTimeout": "1s"}}, {"limits": {"maxStreams": 3}}):
+    for spec in (
+        {"reads": "public"},
+        {"retention": {"keepVersions": 2}},
+        {"limits": {"requestTimeout": "1s"}},
+        {"limits": {"maxStreams": 3}},
+    ):
         settled.put(a_world(**spec))
         settled.settle()
         after, new_hash = look()
