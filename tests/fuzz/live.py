@@ -18,9 +18,13 @@ from typing import Any
 
 from aioquic.buffer import encode_uint_var
 
+from mark_protocol.request import Request, Verb, encode_request
 from mark_protocol.response import parse_response
+from mark_protocol.status import Status
 from tests.conftest import WorldProcess, a_token_file, a_world
 from tests.fuzz import corpus
+from tests.fuzz.documents import MARKDOWN
+from tests.fuzz.draw import Draw
 from tests.load.memory import MIB, Samples
 from tests.load.peer import End, Peer, Stream, begin, connect
 
@@ -54,12 +58,33 @@ FRAMES = {
     "path challenges": b"".join(b"\x1a" + bytes([i]) * 8 for i in range(40)),
 }
 
+BATCHES = 8
+TOKEN = "fuzz"
+PATHS = (
+    "/", "/a.md", "/a.md/v1", "/b/", "/b/c.md", "/b/c.md/d.md", "/b/index.md", "/health",
+    "/.well-known/agent-manifest.md", "/.well-known/demarkus/policy.md", "/.well-known/demarkus/proposals/",
+    f"/sha256-{'0a' * 32}",
+)  # fmt: skip
+KEYS = (
+    "expected-version", "if-none-match", "if-modified-since", "include-archived", "page-size", "cursor", "query",
+    "filter", "limit", "match", "since", "coalesce", "tags", "title", "type", "importance", "retention", "agent",
+    "rel-see", "superseded-by", "include-superseded", "decision", "x",
+)  # fmt: skip
+VALUES = (
+    "", "0", "1", "2", "-1", "true", "tea", "te a", "*", "body", "path", "0a1b2c3d4e5f:1", "tag=a",
+    "modified-after=2026-01-01", "AQAABi9ub3Rlc2N1cHMubWQ", "2026-01-01T00:00:00Z", "a, b", "accept", "/a.md",
+    "0.5",
+)  # fmt: skip
+BODIES = frozenset({Verb.PUBLISH, Verb.APPEND})
+
 
 @dataclass(slots=True)
 class Report:
     """What fell, and what came of it."""
 
     fallen: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
+    """Of the odd requests."""
     answered: int = 0
     memory: Samples = field(default_factory=Samples)
     problems: list[str] = field(default_factory=list)
@@ -67,7 +92,9 @@ class Report:
     def __str__(self) -> str:
         fallen = ", ".join(f"{number:,} {what}" for what, number in sorted(self.fallen.items()))
         outcome = "; ".join(["FAILED", *self.problems[:20]]) if self.problems else "ok"
-        return f"the live world: {fallen}; {self.answered:,} well-behaved requests answered; {self.memory}; {outcome}"
+        statuses = ", ".join(f"{status} {number:,}" for status, number in self.statuses.most_common())
+        answered = f"{self.answered:,} well-behaved requests answered, the odd ones {statuses}"
+        return f"the live world: {fallen}; {answered}; {self.memory}; {outcome}"
 
 
 def run(folder: Path, *, go_on: Callable[[int], bool], seed: int) -> Report:
@@ -75,7 +102,7 @@ def run(folder: Path, *, go_on: Callable[[int], bool], seed: int) -> Report:
     folder.mkdir(parents=True)
     world = a_world(
         folder / "world",
-        tokens=a_token_file(("fuzz", "/**", ("read", "publish"))),
+        tokens=a_token_file((TOKEN, "/**", ("read", "publish"))),
         reads="public",
         limits={"rate": {"perSecond": 0}, "requestTimeout": "2s"},
     )
@@ -207,7 +234,7 @@ class _Rain:
 
         peer.quic.datagrams_to_send = recording  # type: ignore[method-assign]
         await asyncio.wait([asyncio.create_task(peer.ready.wait())], timeout=DEADLINE)
-        await _end(peer.open(b"PUBLISH /mutants.md\n---\nauth: fuzz\n---\n" + b"x" * 5000))
+        await _end(peer.open(f"PUBLISH /mutants.md\n---\nauth: {TOKEN}\n---\n".encode() + b"x" * 5000))
         peer.leave()
         for _ in range(5):
             fresh = await begin(self._world.port)
@@ -233,15 +260,20 @@ class _Rain:
 
     async def _odd_requests(self) -> None:
         """Requests that are nearly right, in pieces, with streams that are reset or stopped."""
+        for _ in range(BATCHES):
+            peer = await connect(self._world.port, limit=DEADLINE)
+            if peer is None:
+                self._report.problems.append("no handshake for requests")
+                continue
+            await self._batch(peer)
+            peer.leave()
+
+    async def _batch(self, peer: Peer) -> None:
         draw = self._random
-        peer = await connect(self._world.port, limit=DEADLINE)
-        if peer is None:
-            self._report.problems.append("no handshake for requests")
-            return
         streams: list[Stream] = []
         for _ in range(8):
-            data = bytearray(draw.choice(self._requests))
-            for _ in range(draw.choice((0, 1, 2, 8))):
+            data = bytearray(draw.choice(self._requests) if draw.random() < 0.3 else self._authorised())
+            for _ in range(draw.choice((0, 0, 0, 0, 0, 0, 1, 2, 8))):
                 data[draw.randrange(len(data)) if data else 0 : draw.randrange(len(data) + 1)] = draw.randbytes(2)
             cut = draw.randrange(len(data) + 1)
             stream = peer.open(bytes(data[:cut]), fin=False)
@@ -254,11 +286,34 @@ class _Rain:
                     streams.append(stream)
             self._report.fallen["odd requests"] += 1
         for stream in streams:
-            if await _end(stream) is End.ANSWERED:
-                parse_response(bytes(stream.answer))
+            if (end := await _end(stream)) is End.ANSWERED:
+                response = parse_response(bytes(stream.answer))
+                self._report.statuses[response.status] += 1
+                if response.status not in set(Status) or "internal" in response.message:
+                    self._report.problems.append(f"an odd request is answered {response.status!r} {response.message!r}")
             else:
-                self._report.problems.append("an odd request has no answer")
-        peer.leave()
+                self._report.problems.append(f"an odd request has no answer: {end}, {peer.end}")
+
+    def _authorised(self) -> bytes:
+        """A request that may do all, of any verb, with any metadata, on few paths or any."""
+        draw = Draw(self._random.randbytes(400))
+        verb = draw.one_of(list(Verb))
+        path = draw.one_of(PATHS) if draw.below(6) else "/" + draw.text(6)
+        extras = draw.below(4) if draw.flag() else 0
+        metadata = {
+            draw.one_of(KEYS): draw.text(4) if draw.below(4) == 0 else draw.one_of(VALUES) for _ in range(extras)
+        }
+        if verb is Verb.LOOKUP and draw.below(8):
+            metadata["query"] = draw.one_of(("tea", "*", "te a", draw.unicode(4)))
+        if verb is Verb.APPEND and draw.below(8):
+            metadata["expected-version"] = draw.one_of(("1", "2", "3"))
+        if draw.below(16):
+            metadata["auth"] = TOKEN
+        body = draw.unicode(30, pieces=MARKDOWN).encode() if draw.below(8) else draw.rest()
+        try:
+            return encode_request(Request(verb, path, metadata, body if verb in BODIES else b""))
+        except ValueError:
+            return b"FETCH /\n"
 
     async def _half_open(self) -> None:
         """Handshakes that nobody goes on with."""
