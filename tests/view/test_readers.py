@@ -65,3 +65,31 @@ def _open(rows: sqlite3.Connection) -> bool:
     except sqlite3.ProgrammingError:
         return False
     return True
+
+
+async def test_a_head_that_was_asked_for_is_never_an_old_one(open_world: Any) -> None:
+    engine, ahead = await open_world(MemoryBlobs(), key=None), await open_world(MemoryBlobs(), key=None)
+    view = engine._log.view
+    assert view.head("/a.md") is None
+    await engine.write(a_write())
+    assert view.head("/a.md").record.version == 1
+    await engine.write(a_write("archive"))
+    assert view.head("/a.md").archived
+    await engine.write(a_write("unarchive"))
+    assert not view.head("/a.md").archived
+    for op in ("publish", "archive", "unarchive"):
+        await ahead.write(a_write(op))
+    await ahead.write(a_write(body=b"second"))
+    following = ahead.recent(3)[0]
+
+    def taken_in_and_back_out() -> None:
+        with view.slot():
+            view.apply(following, None)
+            assert view.head("/a.md").record.version == 2
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        taken_in_and_back_out()
+    assert view.head("/a.md").record.version == 1
+    view.forget()
+    assert view.head("/a.md") is None
