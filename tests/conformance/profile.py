@@ -19,6 +19,7 @@ ROLES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "reader": ("reads what is private", ("read",), ("{base}/vault/**",)),
     "vault": ("reads and writes what is private", ("read", "publish"), ("{base}/vault/**",)),
     "shelf": ("makes a directory private and the files in it, but nothing below", ("read",), ("{base}/shelf/*",)),
+    "spots": ("makes single files of an open directory private", ("read",), ("{base}/mixed/secret-*",)),
     "expired": ("has expired; what it read stays private", ("read", "publish"), ("{base}/tomb/**",)),
     "dancer": ("has an operation that no server knows", ("dance",), ("{base}/open/**",)),
     "digits": ("looks like a number", ("publish",), ("{base}/open/**",)),

@@ -18,10 +18,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.conformance.answers import Answer, parse
+from tests.conformance.answers import Answer, block, parse
 from tests.conformance.profile import Profile
 from tests.conformance.wire import DEADLINE, Connection, Endpoint, Stream, Wire, exchange_all
 
+CURSOR = re.compile(r"[A-Za-z0-9._-]{1,64}:(0|[1-9][0-9]{0,19})")
 WELL_KNOWN = "/.well-known/"
 PRIVATE = {"vault": "vault", "tomb": "expired"}
 """Areas that nobody reads without a token, and the roles whose tokens bring that about."""
@@ -208,6 +209,18 @@ class Server:
     def watch(self, path: str, *, on: Connection | None = None, role: str | None = None, **metadata: str) -> Stream:
         """Opens a WATCH; its blocks are still to be read."""
         return (on or self.connection()).open(self.bytes_of("WATCH", path, role=role, **metadata))
+
+    @staticmethod
+    def event(stream: Stream) -> dict[str, str]:
+        """The next event of a watch, its form checked; heartbeats are passed over."""
+        while True:
+            data = stream.block()
+            assert len(data) <= 8192
+            entries, _ = block(data)
+            assert CURSOR.fullmatch(entries["cursor"])
+            if "status" not in entries:
+                return entries
+            assert entries["status"] == "ok", entries
 
     # The end of a run
 

@@ -205,6 +205,18 @@ class TestVersions:
         assert server.ask("FETCH", f"{place}/a.md/{last}").raw == not_found(f"{place}/a.md/{last} not found")
 
     @rule("4.1", "version-numbers")
+    def test_only_a_version_needs_the_right_of_its_document(self, server: Server) -> None:
+        """The files of the shelf are private, and what would be below them is not."""
+        server.token("shelf")
+        if server.profile.reads != "public":
+            server.cannot("every read of this server needs a token")
+        path = server.name("shelf", ".md")
+        assert server.ask("FETCH", f"{path}/v1", role="").message == "authentication required"
+        assert server.ask("FETCH", f"{path}/v1", role="shelf").raw == not_found(f"{path}/v1 not found")
+        for last in ("v0", "v-1", "v1x"):
+            assert server.ask("FETCH", f"{path}/{last}", role="").raw == not_found(f"{path}/{last} not found")
+
+    @rule("4.1", "version-numbers")
     @pytest.mark.parametrize("last", ["v01", "v+1"])
     def test_spellings_of_one(self, server: Server, place: str, last: str) -> None:
         server.publish(f"{place}/a.md")

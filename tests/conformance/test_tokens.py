@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.answers import entries, parse
+from tests.conformance.answers import Row, entries, parse, rows
 from tests.conformance.server import Server, content_hash, eventually
 
 rule = pytest.mark.rule
@@ -24,6 +24,12 @@ def writes(server: Server, path: str, role: str) -> bool:
     found = outcome(server, "PUBLISH", path, b"# Tea\n", role=role)
     assert found in (("created", ""), NOT_PERMITTED), found
     return found[0] == "created"
+
+
+def found_by(server: Server, scope: str, query: str, *, role: str, limit: str = "20") -> list[Row]:
+    """The rows of a LOOKUP in the order of their paths."""
+    found = rows(server.ask("LOOKUP", scope, query=query, role=role, limit=limit), query, scope)
+    return sorted(found, key=lambda row: row.path)
 
 
 class TestTokens:
@@ -187,6 +193,45 @@ class TestDecisions:
         assert "vault/" not in entries(server.ask("LIST", base, role="full"), base)
         assert "vault/" not in entries(server.ask("FETCH", base, role=""), base)
         assert "vault/" in entries(server.ask("FETCH", base, role="reader"), base)
+
+    @rule("9.3", "everywhere")
+    @rule("4.2", "filtered-before-paging")
+    @rule("4.7", "rows-authorised")
+    def test_single_files_of_an_open_directory_may_be_private(self, server: Server) -> None:
+        server.token("spots")
+        if server.profile.reads != "public":
+            server.cannot("every read of this server needs a token")
+        mixed, word = f"{server.profile.base}/mixed", f"word{server.run}"
+        names = [f"{kind}-{server.run}-{number}.md" for kind in ("open", "secret", "this") for number in (1, 2)]
+        visible = [name for name in names if not name.startswith("secret")]
+        watches = {role: server.watch(f"{mixed}/", role=role) for role in ("", "spots")}
+        for stream in watches.values():
+            assert parse(stream.block()).status == "ok"
+        server.publish_all({f"{mixed}/{name}": b"x" for name in names}, tags=word)
+
+        def listed(verb: str, role: str) -> list[str]:
+            shown = entries(server.ask(verb, mixed, role=role), mixed)
+            return [name for name in shown if server.run in name]
+
+        for verb in ("LIST", "FETCH"):
+            eventually("all names", lambda verb=verb: listed(verb, "spots") == names)
+            assert listed(verb, "") == listed(verb, "star") == visible
+        first = server.ask("LIST", mixed, role="", page_size="1")
+        while first.meta["complete"] == "false":
+            assert "secret" not in first.text
+            assert first.meta["entries"] == "1"
+            first = server.ask("LIST", mixed, role="", page_size="1", cursor=first.meta["next-cursor"])
+        for role, expected in (("", visible), ("spots", names)):
+            eventually(
+                "rows of what may be read",
+                lambda role=role, expected=expected: (
+                    [row.path.rpartition("/")[2] for row in found_by(server, mixed, word, role=role)] == expected
+                ),
+            )
+            assert len(found_by(server, mixed, word, role=role, limit="4")) == 4
+            told = [server.event(watches[role])["path"].rpartition("/")[2] for _ in expected]
+            assert sorted(told) == expected
+            watches[role].cancel()
 
     @rule("9.3", "expired-covers")
     def test_the_patterns_of_an_expired_token_still_protect(self, server: Server) -> None:

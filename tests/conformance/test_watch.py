@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.answers import Answer, block, parse
-from tests.conformance.server import Server, content_hash
+from tests.conformance.answers import Answer, parse
+from tests.conformance.server import CURSOR, Server, content_hash
 from tests.conformance.wire import Stream
 
 rule = pytest.mark.rule
-
-CURSOR = re.compile(r"[A-Za-z0-9._-]{1,64}:(0|[1-9][0-9]{0,19})")
 
 
 class Watch:
@@ -24,15 +21,8 @@ class Watch:
         self.first = parse(stream.block())
 
     def event(self) -> dict[str, str]:
-        """The next event; heartbeats are passed over."""
-        while True:
-            data = self._stream.block()
-            assert len(data) <= 8192
-            entries, _ = block(data)
-            assert CURSOR.fullmatch(entries["cursor"])
-            if "status" not in entries:
-                return entries
-            assert entries["status"] == "ok", entries
+        """The next event."""
+        return Server.event(self._stream)
 
     def events(self, count: int) -> list[tuple[str, str, str]]:
         """The next events as op, last segment of the path, version."""
