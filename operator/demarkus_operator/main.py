@@ -22,11 +22,14 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import aiohttp
 import click
 
 from demarkus_base import logs
 from demarkus_base.health import HealthServer, Readiness
 from demarkus_base.metrics import new_registry
+from demarkus_operator.buckets.google import Google
+from demarkus_operator.buckets.port import Buckets
 from demarkus_operator.cluster.access import NoAccess, configuration
 from demarkus_operator.cluster.kinds import UNIVERSE, WATCHED_CHILDREN, WORLD, Kind
 from demarkus_operator.cluster.kubernetes import Kubernetes
@@ -67,6 +70,7 @@ class Options:
     health: tuple[str, int]
     images: Images
     api_server_port: int = API_SERVER_PORT
+    google_project: str | None = None
 
 
 class CannotStart(Exception):
@@ -76,7 +80,7 @@ class CannotStart(Exception):
 class Operator:
     """One operator process."""
 
-    def __init__(self, options: Options, port: Port) -> None:
+    def __init__(self, options: Options, port: Port, buckets: Buckets) -> None:
         self._options = options
         self._port = port
         self._routes = Routes()
@@ -100,6 +104,7 @@ class Operator:
             random=os.urandom,
             processes=Asked(in_cluster(port)),
             witness=Collector(in_cluster(port)),
+            buckets=buckets,
             namespaces=options.watch_namespaces,
             instance=self._identity,
             saw=self._routes.saw,
@@ -235,8 +240,8 @@ async def serve(options: Options) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     try:
-        async with Kubernetes(await configuration()) as port:
-            await Operator(options, port).run()
+        async with Kubernetes(await configuration()) as port, aiohttp.ClientSession() as session:
+            await Operator(options, port, Google(session, project=options.google_project)).run()
     except NoAccess as error:
         raise CannotStart(str(error)) from error
 
@@ -264,6 +269,12 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> tuple[str, in
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
+@click.option(
+    "--google-project",
+    envvar="GOOGLE_CLOUD_PROJECT",
+    show_envvar=True,
+    help="The project that buckets are made in; without one none is made.",
+)
 def main(
     namespace: str,
     watch_namespaces: tuple[str, ...],
@@ -275,6 +286,7 @@ def main(
     broker_digest: str,
     pull_secrets: tuple[str, ...],
     api_server_port: int,
+    google_project: str | None,
     log_level: str,
 ) -> None:
     """Runs Worlds and Universes on the cluster that the pod, or KUBECONFIG, leads to."""
@@ -291,6 +303,7 @@ def main(
             pull_secrets=pull_secrets,
         ),
         api_server_port=api_server_port,
+        google_project=google_project,
     )
     try:
         asyncio.run(serve(options))
