@@ -36,7 +36,7 @@ class Account:
             f"statuses          {_told(self.statuses)}",
             f"faults            {_told(self.faults)}",
             f"reloads           {_told(self.reloads)}",
-            f"memory (RSS)      {self.memory}",
+            f"memory (RSS)      {self.memory}; in tenths of the time {self.memory.course()}",
             f"loop lag          p50 {self.lag[0] * 1000:.2f} ms, p99 {self.lag[1] * 1000:.2f} ms",
             f"problems          {len(self.problems)}",
         ]

@@ -73,8 +73,6 @@ class Client:
             account.wrong(f"{one.name}: no answer and no end in {DEADLINE:.0f} s")
         elif end is End.ANSWERED:
             self._judge(one, bytes(stream.answer))
-        elif end is End.RESET:
-            account.wrong(f"{one.name}: the world reset the stream of a client that reads")
 
     def _judge(self, one: Operation, answer: bytes) -> None:
         response = parse_response(answer)

@@ -62,7 +62,7 @@ async def reset_bodies(port: int, account: Account, draw: random.Random) -> None
         if not peer.free():
             await asyncio.sleep(0.05)
             continue
-        stream = peer.open(UNFINISHED + b"x" * draw.randrange(200_000), fin=False)
+        stream = peer.open(UNFINISHED + b"x" * draw.randrange(100_000), fin=False)
         await asyncio.wait([stream.ended], timeout=draw.random() * 0.02)
         peer.cancel(stream)
         account.faults["bodies reset in the middle"] += 1

@@ -46,6 +46,11 @@ class Samples:
     def __str__(self) -> str:
         return f"{self.early / MIB:.1f} -> {self.late / MIB:.1f} MiB"
 
-    def _between(self, first: int, end: int) -> float:
+    def course(self) -> str:
+        """The whole of it, in MiB, on average over each tenth of the time."""
+        return " ".join(f"{self._between(part, part + 1, 10) / MIB:.0f}" for part in range(10))
+
+    def _between(self, first: int, end: int, parts: int = 4) -> float:
         size = len(self.taken)
-        return fmean(self.taken[size * first // 4 : max(size * end // 4, size * first // 4 + 1)] or [0])
+        begin = size * first // parts
+        return fmean(self.taken[begin : max(size * end // parts, begin + 1)] or [0])

@@ -37,11 +37,15 @@ def small(draw: random.Random) -> str:
     return f"/notes/{draw.randrange(10)}/{draw.randrange(DOCUMENTS // 10)}.md"
 
 
-def seeds(draw: random.Random) -> list[Operation]:
-    """What has to be there before the load: every document once."""
+def seeds(draw: random.Random, *, filling: int) -> list[Operation]:
+    """What has to be there before the load: every document once, and large ones that fill a world's caches."""
     paths = [(f"/notes/{i}/{j}.md", SMALL) for i in range(10) for j in range(DOCUMENTS // 10)]
     paths += [(f"/middle/{i}.md", MIDDLE) for i in range(MIDDLES)] + [(f"/large/{i}.md", LARGE) for i in range(LARGES)]
-    return [_made(Verb.PUBLISH, path, body(draw, size), tags="load") for path, size in paths]
+    made = [_made(Verb.PUBLISH, path, body(draw, size), tags="load") for path, size in paths]
+    for number in range(filling):
+        path = f"/filling/{number}.md"
+        made += [_made(Verb.PUBLISH, path, body(draw, LARGE)), _made(Verb.FETCH, path)]
+    return made
 
 
 def operation(draw: random.Random) -> Operation:

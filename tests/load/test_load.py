@@ -6,7 +6,7 @@ from tests.load import lag, run
 
 
 def test_a_world_answers_everybody_while_all_sorts_of_things_fail(tmp_path):
-    account = run.run(tmp_path / "world", seconds=8, seed=1, pause=0.5, judge_memory=False)
+    account = run.run(tmp_path / "world", seconds=8, seed=1, pause=0.5, long=False)
     assert not account.problems, str(account)
     assert account.handshakes >= run.CLIENTS, str(account)
     assert account.ends["answered"] > run.CLIENTS, str(account)

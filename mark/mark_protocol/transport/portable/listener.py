@@ -32,6 +32,7 @@ from mark_protocol.transport.port import (
 from mark_protocol.transport.portable import packets, udp
 from mark_protocol.transport.portable.configuration import of_listener
 from mark_protocol.transport.portable.connection import ServerConnection, Shared
+from mark_protocol.transport.portable.notices import Notices
 from mark_protocol.transport.portable.packets import AddressProof, Proof
 from mark_protocol.transport.portable.quic import ENGINE, Quic
 from mark_protocol.transport.portable.resets import Resets
@@ -43,8 +44,8 @@ logger = logging.getLogger(__name__)
 SHORTEST_TIMER = 0.001
 """Seconds. uvloop rounds what is shorter down to nothing, and would spin."""
 
-QUIET = 60.0
-"""Seconds between two log lines about the same kind of unwanted traffic; the counters tell the rest."""
+CATCH_UP = 16
+"""Batches of datagrams that are read before anybody is judged by a deadline."""
 
 
 class PortableListener:
@@ -75,7 +76,7 @@ class PortableListener:
         self._coarse = min(limits.request_timeout, limits.handshake_timeout) / 20
         self._draining = False
         self._idle = asyncio.Event()
-        self._last_said: dict[str, float] = {}
+        self._notices = Notices(self._loop.time)
         self.reload(certificates)
         self._loop.add_reader(sock, self._readable)
 
@@ -152,9 +153,12 @@ class PortableListener:
 
     # Datagrams
 
-    def _readable(self) -> None:
+    def _readable(self) -> int:
+        """Take a batch of datagrams, and let out what comes of them. Returns how many there were."""
         now = self._loop.time()
+        taken = 0
         for datagram, sender in udp.drain(self._sock):
+            taken += 1
             destination = packets.destination(datagram) or b""
             connection = self._routes.get(destination) or self._first(datagram, sender, now)
             if connection is None:
@@ -168,6 +172,7 @@ class PortableListener:
                 self._forget(connection, "unreadable")
         self._enforce_process_budget()
         self.flush()
+        return taken
 
     def _first(self, datagram: bytes, sender: udp.SocketAddress, now: float) -> ServerConnection | None:
         """Admit a client's first datagram, or deal with it here."""
@@ -238,12 +243,14 @@ class PortableListener:
 
     def _refuse(self, header: QuicHeader, sender: udp.SocketAddress, code: QuicErrorCode, why: str) -> None:
         self._count["refused"] += 1
-        self._say("refused", "connection refused: %s", why, peer=udp.address_of(sender))
+        self._notices.say("refused", "connection refused: %s", why, peer=udp.address_of(sender))
         self._reply(packets.refuse(header, code), sender)
 
     def _drop(self, peer: Address) -> None:
         self._count["dropped"] += 1
-        self._say("dropped", "datagram ignored: not for an open connection, and not the start of one", peer=peer)
+        self._notices.say(
+            "dropped", "datagram ignored: not for an open connection, and not the start of one", peer=peer
+        )
 
     def _reset(self, datagram: bytes, destination: bytes, sender: udp.SocketAddress, now: float) -> None:
         """Tell a client of a connection that a former process had, or that has ended here, that it is no more."""
@@ -279,7 +286,7 @@ class PortableListener:
         if connection.opened or connection.closed:
             self._handshaking.discard(conn)
             if connection.closed and not connection.opened and connection.failure:
-                self._say("handshake", "handshake failed: %s", connection.failure, peer=connection.peer)
+                self._notices.say("handshake", "handshake failed: %s", connection.failure, peer=connection.peer)
                 connection.failure = ""
         if connection.finished:
             self._forget(connection, "")
@@ -320,7 +327,9 @@ class PortableListener:
 
     def _ticked(self) -> None:
         self._tick, self._tick_at = None, math.inf
-        self._readable()  # if it was this process that stood still, what peers sent in time is waiting here
+        for _ in range(CATCH_UP):  # if it was this process that stood still, what peers sent in time is waiting here
+            if self._readable() < udp.BATCH:
+                break
         now = self._loop.time()
         self._not_before = now + self._coarse
         due = [connection for connection in self._connections.values() if connection.next_tick() <= now]
@@ -367,16 +376,11 @@ class PortableListener:
         except Exception as error:
             self._count["panics"] += 1
             name = type(error).__name__
-            self._say("panic", "connection dropped: the engine failed with %s", name, peer=connection.peer, bug=error)
+            self._notices.say(
+                "panic", "connection dropped: the engine failed with %s", name, peer=connection.peer, bug=error
+            )
             self._forget(connection, "internal error")
             return None
-
-    def _say(self, kind: str, message: str, *args: object, peer: Address, bug: Exception | None = None) -> None:
-        now = self._loop.time()
-        if now - self._last_said.get(kind, -math.inf) >= QUIET:
-            self._last_said[kind] = now
-            level = logging.INFO if bug is None else logging.ERROR
-            logger.log(level, message + " (from %s; more of the kind is counted only)", *args, peer.host, exc_info=bug)
 
     def _end(self, code: int, reason: str) -> None:
         for connection in list(self._connections.values()):
