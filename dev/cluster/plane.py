@@ -119,7 +119,7 @@ class ControlPlane:
         self._run("etcd", self._etcd_arguments())
         self._run("kube-apiserver", self._apiserver_arguments())
         # The controller manager gives up when the API server is not healthy within 10 s, so it comes after.
-        self._wait_ready()
+        self.wait_ready()
         self._run("kube-controller-manager", self._controller_manager_arguments())
 
     def _write_material(self) -> None:
@@ -143,9 +143,13 @@ class ControlPlane:
         user = {"client-certificate": str(self._pki(f"{name}.crt")), "client-key": str(self._pki(f"{name}.key"))}
         self.write_kubeconfig(path, user)
 
-    def write_kubeconfig(self, path: Path, user: dict[str, str]) -> None:
-        """A kubeconfig for this control plane with the given `user` entry (client certificate or token)."""
-        cluster = {"server": self.url, "certificate-authority": str(self.authority.certificate)}
+    def write_kubeconfig(self, path: Path, user: dict[str, str], *, server: str | None = None) -> None:
+        """A kubeconfig for this control plane with the given `user` entry (client certificate or token).
+
+        `server`: another way there, over plain HTTP.
+        """
+        direct = {"server": self.url, "certificate-authority": str(self.authority.certificate)}
+        cluster = direct if server is None else {"server": server}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -211,6 +215,16 @@ class ControlPlane:
             "--profiling=false",
         ]
 
+    def restart_apiserver(self) -> None:
+        """Ends the API server in the middle of everything and starts it anew; `wait_ready` waits for it.
+
+        Belongs to the thread that started the control plane.
+        """
+        process = self._programs["kube-apiserver"]
+        process.kill()
+        process.wait()
+        self._run("kube-apiserver", self._apiserver_arguments())
+
     def _run(self, program: str, arguments: list[str]) -> None:
         with self._log(program).open("ab") as log:
             self._programs[program] = subprocess.Popen(
@@ -226,7 +240,8 @@ class ControlPlane:
     def _log(self, program: str) -> Path:
         return self.folder / f"{program}.log"
 
-    def _wait_ready(self) -> None:
+    def wait_ready(self) -> None:
+        """Waits until the API server answers. Raises `PlaneError`."""
         context = ssl.create_default_context(cafile=str(self.authority.certificate))
         context.load_cert_chain(self._pki("admin.crt"), self._pki("admin.key"))
         deadline = time.monotonic() + START_SECONDS

@@ -34,7 +34,7 @@ from demarkus_operator.cluster.access import NoAccess, configuration
 from demarkus_operator.cluster.kinds import UNIVERSE, WATCHED_CHILDREN, WORLD, Kind
 from demarkus_operator.cluster.kubernetes import Kubernetes
 from demarkus_operator.cluster.port import NotFound, Port, PortError, TryLater
-from demarkus_operator.cluster.pulse import Pulse
+from demarkus_operator.cluster.pulse import SILENCE, Pulse
 from demarkus_operator.cluster.watch import watch
 from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.plan.site import API_SERVER_PORT, Images, Site
@@ -68,6 +68,7 @@ class Options:
     watch_namespaces: tuple[str, ...]
     lease: str
     health: tuple[str, int]
+    silence: float
     images: Images
     api_server_port: int = API_SERVER_PORT
     google_project: str | None = None
@@ -89,7 +90,7 @@ class Operator:
         self._leads = False
         self._survey = Survey()
         self._missed = asyncio.Event()
-        self._pulse = Pulse(clock=time.monotonic)
+        self._pulse = Pulse(clock=time.monotonic, silence=options.silence)
         self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         site = Site(
             operator_namespace=options.namespace,
@@ -111,6 +112,7 @@ class Operator:
         )
         work = Reconciler(edge, wake=self._wake, seen=lambda ref: self._survey.take(ref), metrics=self._metrics)
         self._queue: Queue[Ref] = Queue(work, workers=WORKERS, schedule=Schedule(chance=random.random))
+        self._metrics.watch_pulse(lambda: max(self._pulse.ages.values(), default=0.0))
         self._metrics.watch_queue(depth=lambda: self._queue.waiting, oldest=lambda: self._queue.oldest)
 
     async def run(self) -> None:
@@ -258,6 +260,13 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> tuple[str, in
 @click.option("--watch-namespace", "watch_namespaces", multiple=True, help="Look after this namespace; default: all.")
 @click.option("--lease", default="demarkus-operator", show_default=True, help="The Lease that the acting one holds.")
 @click.option("--health", default="0.0.0.0:8081", show_default=True, callback=_address, help="Probes and metrics.")
+@click.option(
+    "--silence",
+    type=click.FloatRange(min=1),
+    default=SILENCE,
+    show_default=True,
+    help="Seconds without an event or bookmark of a kind after which /livez is red.",
+)
 @click.option("--world-image", default=Images().world, show_default=True, help="Image of worlds, without tag.")
 @click.option("--broker-image", default=Images().broker, show_default=True, help="Image of gateways, without tag.")
 @click.option("--world-digest", default="", help="Digest of the image of worlds of our own version.")
@@ -280,6 +289,7 @@ def main(
     watch_namespaces: tuple[str, ...],
     lease: str,
     health: tuple[str, int],
+    silence: float,
     world_image: str,
     broker_image: str,
     world_digest: str,
@@ -296,6 +306,7 @@ def main(
         watch_namespaces=watch_namespaces,
         lease=lease,
         health=health,
+        silence=silence,
         images=Images(
             world=world_image,
             broker=broker_image,

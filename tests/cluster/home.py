@@ -51,13 +51,15 @@ async def eventually(what: str, probe: Callable[[], Awaitable[T]], *, seconds: f
 class OperatorProcess:
     """`demarkus-operator` as a child process, acting with its ServiceAccount's token."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *, watch: Sequence[str], lease: str) -> None:
+    def __init__(
+        self, kubeconfig: Path, log: Path, *, watch: Sequence[str], lease: str, arguments: Sequence[str] = ()
+    ) -> None:
         self.log = log
         self._file = log.open("ab")
         command = [str(Path(sys.executable).parent / "demarkus-operator"), "--namespace", OPERATOR_NAMESPACE]
         command += [f"--watch-namespace={namespace}" for namespace in watch]
         self._health = f"{HOST}:{free_port()}"
-        command += ["--lease", lease, "--health", self._health]
+        command += ["--lease", lease, "--health", self._health, *arguments]
         environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
         self._process = subprocess.Popen(
             command,
@@ -130,11 +132,20 @@ class Home:
         await started.leads()
         return started
 
-    def start_operator(self, *, lease: str | None = None, namespaces: Sequence[str] = ()) -> OperatorProcess:
-        """The same, without waiting."""
+    def start_operator(
+        self,
+        *,
+        lease: str | None = None,
+        namespaces: Sequence[str] = (),
+        kubeconfig: Path | None = None,
+        arguments: Sequence[str] = (),
+    ) -> OperatorProcess:
+        """The same, without waiting; with another way to the API server, if one is given."""
         log = self.plane.folder / f"{self.namespace}-{len(self.operators)}.log"
         watch = namespaces or [self.namespace]
-        started = OperatorProcess(self.kubeconfig, log, watch=watch, lease=lease or self.namespace)
+        started = OperatorProcess(
+            kubeconfig or self.kubeconfig, log, watch=watch, lease=lease or self.namespace, arguments=arguments
+        )
         self.operators.append(started)
         return started
 

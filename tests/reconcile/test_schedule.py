@@ -88,6 +88,17 @@ def test_failures_in_a_row_are_tried_again_ever_later() -> None:
     assert schedule.failures("a") == 0
 
 
+def test_a_failure_that_got_further_does_not_make_the_next_wait_longer() -> None:
+    schedule = a_schedule()
+    now, delays = 0.0, []
+    schedule.add("a", now)
+    for got_further in (False, False, True, True, False):
+        assert schedule.take(now) == "a"
+        delays.append(schedule.failed("a", now, got_further=got_further))
+        now += delays[-1]
+    assert delays == [1, 2, 2, 2, 4]
+
+
 def test_a_server_that_names_a_delay_is_obeyed() -> None:
     schedule = a_schedule()
     schedule.add("a", 0)

@@ -18,11 +18,15 @@ SILENCE = 180.0
 
 
 class Pulse:
-    """When each watch was last heard of, by the path that it watches. Used by one event loop."""
+    """When each watch was last heard of, by the path that it watches. Used by one event loop.
+
+    Attributes:
+        silence: seconds after which a watch counts as dead.
+    """
 
     def __init__(self, *, clock: Callable[[], float], silence: float = SILENCE) -> None:
+        self.silence = silence
         self._clock = clock
-        self._silence = silence
         self._heard: dict[str, float] = {}
         self._listed: set[str] = set()
 
@@ -51,7 +55,7 @@ class Pulse:
     def complaints(self) -> tuple[str, ...]:
         """The watches that fell silent, in words."""
         return tuple(
-            f"nothing was heard of {path} for {age:.0f} s" for path, age in self.ages.items() if age > self._silence
+            f"nothing was heard of {path} for {age:.0f} s" for path, age in self.ages.items() if age > self.silence
         )
 
 

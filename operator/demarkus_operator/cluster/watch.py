@@ -22,6 +22,9 @@ from demarkus_operator.cluster.pulse import Pulse, session
 from demarkus_operator.plan.labels import MANAGED_BY, MANAGER
 from demarkus_operator.plan.objects import Manifest
 
+RECONNECT = 0.4
+"""The part of a silence that is too long after which a watch is begun anew, so that what can be mended is."""
+
 Heard = Callable[[Manifest, bool], None]
 """Told of an object that was listed or changed, or (True) is gone."""
 
@@ -55,7 +58,7 @@ async def watch(
         kopf.on.event(*_selector(kind), registry=registry, id=kind.plural)(_handler(kind, heard))
     await kopf.operator(
         registry=registry,
-        settings=_settings(),
+        settings=_settings(inactivity=pulse.silence * RECONNECT),
         standalone=True,
         clusterwide=not namespaces,
         namespaces=namespaces,
@@ -70,13 +73,14 @@ def _handler(kind: Kind, heard: Heard) -> Callable[..., Any]:
     return handle
 
 
-def _settings() -> kopf.OperatorSettings:
+def _settings(*, inactivity: float) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     # Both kinds of ours have to be there at the start; that saves us the right to list all CRDs.
     settings.scanning.disabled = True
     settings.watching.server_timeout = 300
     settings.watching.connect_timeout = 10
+    settings.watching.inactivity_timeout = inactivity
     # Every object gets a task for as long as it takes; without bounds, as many at once as a cluster has objects.
     settings.watching.chunk_size = 100
     settings.queueing.worker_limit = 32

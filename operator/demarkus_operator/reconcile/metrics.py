@@ -32,6 +32,11 @@ class Metrics:
             "How long the first of them has waited.",
             registry=registry,
         )
+        self._silence = Gauge(
+            "demarkus_operator_watch_silence_seconds",
+            "How long the watch that was silent longest was so; a bookmark is a sign of life.",
+            registry=registry,
+        )
         self.leader = Gauge(
             "demarkus_operator_leader", "1 while this process holds the lease and acts.", registry=registry
         )
@@ -40,3 +45,7 @@ class Metrics:
         """Asks these at every scrape."""
         self._depth.set_function(depth)
         self._oldest.set_function(oldest)
+
+    def watch_pulse(self, silence: Callable[[], float]) -> None:
+        """Asks this at every scrape."""
+        self._silence.set_function(silence)

@@ -32,11 +32,15 @@ class Work(Protocol[WorkedOn]):
 
 
 class WorkFailed(Exception):
-    """The work on a key did not succeed. `delay` is the least number of seconds to wait, or None."""
+    """The work on a key did not succeed. `delay` is the least number of seconds to wait, or None.
 
-    def __init__(self, message: str, *, delay: float | None = None) -> None:
+    `got_further`: something was done before it failed, so the next try need not wait longer than the one before.
+    """
+
+    def __init__(self, message: str, *, delay: float | None = None, got_further: bool = False) -> None:
         super().__init__(message)
         self.delay = delay
+        self.got_further = got_further
 
 
 class Queue(Generic[Key]):
@@ -119,7 +123,8 @@ class Queue(Generic[Key]):
             try:
                 again_in = await self._work(key, attempt=self._schedule.failures(key) + 1)
             except WorkFailed as failure:
-                self._schedule.failed(key, self._clock(), not_before=failure.delay or 0.0)
+                delay = failure.delay or 0.0
+                self._schedule.failed(key, self._clock(), not_before=delay, got_further=failure.got_further)
             else:
                 self._schedule.succeeded(key, self._clock(), again_in=again_in)
             self._note(key, self._clock() - started)

@@ -86,9 +86,12 @@ class Schedule(Generic[Key]):
         self._failures.pop(key, None)
         self._ended(key, now, again_in)
 
-    def failed(self, key: Key, now: float, *, not_before: float = 0.0) -> float:
-        """The work on a key failed; it is tried again after the returned seconds, at the earliest `not_before`."""
-        self._failures[key] = self.failures(key) + 1
+    def failed(self, key: Key, now: float, *, not_before: float = 0.0, got_further: bool = False) -> float:
+        """The work on a key failed; it is tried again after the returned seconds, at the earliest `not_before`.
+
+        One that got further than before does not count as one more in a row.
+        """
+        self._failures[key] = max(1, self.failures(key) + (not got_further))
         delay = max(retry_delay(self._failures[key], self._chance(), first=self._first_retry), not_before)
         self._ended(key, now, delay)
         return delay

@@ -62,7 +62,8 @@ class Reconciler:
                 await self._look(key, outcome, attempt)
         except Exception as error:
             self._report(key, outcome, attempt, self._clock() - started, error)
-            raise WorkFailed(str(error), delay=getattr(error, "delay", None)) from error
+            further = any(ref != key for ref in outcome.writes.refs)
+            raise WorkFailed(str(error), delay=getattr(error, "delay", None), got_further=further) from error
         finally:
             for ref in outcome.wakes:
                 self._wake(ref)
