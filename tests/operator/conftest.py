@@ -126,7 +126,7 @@ class Cluster:
         observed = {ref: self.objects.get(ref) for ref in universe_reads(manifest, self.site)}
         worlds = [other for ref, other in self.objects.items() if ref.kind == "World"]
         namespaces = {ref.name: other for ref, other in self.objects.items() if ref.kind == "Namespace"}
-        return plan_universe(manifest, observed, worlds, namespaces, self.site, self.now)
+        return plan_universe(manifest, observed, worlds, namespaces, self.site, self.now, self.reports.get(name, ()))
 
     def reconcile(self, kind: str, name: str, namespace: str = "acme") -> Plan:
         """Plans until nothing is to be made, then carries the plan out. Only differences are written."""

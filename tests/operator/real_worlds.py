@@ -144,7 +144,10 @@ class RealWorlds:
         assert self._address(self.world(name), "mark") is None
 
     async def secret(self, name: str) -> dict[str, bytes]:
-        found = await self.port.get(Ref("v1", "Secret", "acme", name))
+        return await self.secret_of(Ref("v1", "Secret", "acme", name))
+
+    async def secret_of(self, ref: Ref) -> dict[str, bytes]:
+        found = await self.port.get(ref)
         return {key: base64.b64decode(value) for key, value in found["data"].items()}
 
     async def record(self, name: str = "tea") -> Record | None:

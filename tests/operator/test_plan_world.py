@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 Build = Callable[..., dict[str, Any]]
 
@@ -68,7 +69,7 @@ def test_world_is_ready_when_its_pod_is(settled: Any) -> None:
     assert settled.condition("World", "tea", "Reconciled")[:2] == ("True", "Applied")
     _serve(settled)
     assert settled.condition("World", "tea") == ("True", "Serving", "")
-    assert settled.plan("World", "tea").requeue is None
+    assert settled.plan("World", "tea").requeue > 86400.0, "only its certificate grows old"
 
 
 def test_status_says_who_the_world_is(settled: Any) -> None:
@@ -315,7 +316,6 @@ def test_object_that_the_api_server_would_have_refused_is_refused_here_too(clust
     [
         ("tea-identity", {}, "has no usable field history"),
         ("tea-identity", {"history": "bm9uZQ==", "incarnation": "bm9uZQ=="}, "32 lower-case hex"),
-        ("tea-tls", {"tls.crt": "bm9uZQ=="}, "delete the Secret"),
         ("acme-broker-keys", {}, "grant-<kid>.pem"),
     ],
 )
@@ -329,22 +329,38 @@ def test_broken_secret_is_named_and_left_alone(settled: Any, secret: str, data: 
     assert settled.get("Secret", secret)["data"] == data
 
 
-def test_certificate_of_another_authority_is_refused(settled: Any, a_world: Build) -> None:
-    settled.drop("Secret", "ca-acme-acme", "demarkus-system")
-    settled.settle()
-    status, reason, message = settled.condition("World", "tea")
-    assert (status, reason) == ("False", "MaterialInvalid")
-    assert "another authority" in message
-    settled.drop("Secret", "tea-tls")
+@pytest.mark.parametrize("spoil", ["authority", "certificate"])
+def test_certificate_that_is_good_for_nothing_is_made_anew(settled: Any, spoil: str) -> None:
+    before = _data(settled, "tea-tls", "tls.crt")
+    if spoil == "authority":
+        settled.drop("Secret", "ca-acme-acme", "demarkus-system")
+    else:
+        settled.put({**settled.get("Secret", "tea-tls"), "data": {"tls.crt": "bm9uZQ=="}})
     settled.settle()
     assert settled.condition("World", "tea")[1] == "Starting"
+    assert _data(settled, "tea-tls", "tls.crt") not in (before, b"none")
+    leaf = x509.load_pem_x509_certificate(_data(settled, "tea-tls", "tls.crt"))
+    ca = _data(settled, "ca-acme-acme", "ca.crt", "demarkus-system")
+    leaf.verify_directly_issued_by(x509.load_pem_x509_certificate(ca))
+    assert settled.get("ConfigMap", "acme-broker-config")["data"]["ca.crt"].encode() == ca
 
 
-def test_certificate_that_has_ended_is_refused(settled: Any) -> None:
-    settled.now += timedelta(days=91)
-    settled.reconcile("World", "tea")
-    assert settled.condition("World", "tea")[1] == "MaterialInvalid"
-    assert "ended at" in settled.condition("World", "tea")[2]
+def test_certificate_is_renewed_at_two_thirds_of_its_life(settled: Any) -> None:
+    before = _data(settled, "tea-tls", "tls.crt")
+    settled.now += timedelta(days=59, hours=23)
+    settled.settle()
+    assert _data(settled, "tea-tls", "tls.crt") == before
+    settled.now += timedelta(hours=2)
+    settled.settle()
+    assert _data(settled, "tea-tls", "tls.crt") != before
+
+
+def test_certificate_follows_the_names_by_which_a_world_is_reached(settled: Any, a_world: Build) -> None:
+    settled.put(a_world(expose={"hostnames": ["tea.example.com"]}))
+    settled.settle()
+    leaf = x509.load_pem_x509_certificate(_data(settled, "tea-tls", "tls.crt"))
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["tea.acme.svc", "tea.acme.svc.cluster.local", "tea.example.com"]
 
 
 def test_pods_meet_the_restricted_standard(settled: Any) -> None:

@@ -38,4 +38,6 @@ class Trust(Model):
     issuer_ref: IssuerRef | None = None
     """The issuer of cert-manager that signs the certificates of Worlds. Default: an authority of the Universe's own."""
     rotate_every: Annotated[str, Field(min_length=1, max_length=8)] | None = None
-    """How often the keys that sign grants and bearers are exchanged, such as `90d`. Default: never by themselves."""
+    """How often the keys that sign grants and bearers, and the authority, are exchanged, such as `90d`.
+
+    Default: the keys never by themselves, the authority when two thirds of its ten years are over."""

@@ -135,6 +135,15 @@ class TokenStatus(Model):
     """The Secret that holds its text, under the key `token`."""
 
 
+class Loaded(Model):
+    """What all processes that serve have loaded; by this, exchanges of keys go on."""
+
+    key_set: Annotated[str, Field(max_length=64)] | None = None
+    """The SHA-256 of the key set by which they take grants."""
+    authority: Annotated[str, Field(max_length=64)] | None = None
+    """The certificate authority that signed what they show: the identifier of its key."""
+
+
 class WorldStatus(Status):
     """What a World is."""
 
@@ -144,6 +153,8 @@ class WorldStatus(Status):
     """The identifier of its history; it never changes."""
     incarnation: Annotated[str, Field(max_length=32)] | None = None
     """The identifier of this life of the history."""
+    loaded: Loaded | None = None
+    """What all processes that serve have loaded."""
     store: Text | None = None
     """Where the history is: the size of the volume, or the bucket."""
     backup: Text | None = None

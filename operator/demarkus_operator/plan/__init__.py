@@ -4,7 +4,7 @@ randomness; the same input gives the same plan, byte for byte.
 objects      references, objects to generate, change, apply and remove: what a plan is made of
 reports      what running processes say of themselves
 rotation     exchanging keys, authorities and tokens without a refusal: one state machine. It is used by
-             rotation_keys, rotation_authority, rotation_token; rotation_universe puts these together
+             rotation_keys, rotation_authority, rotation_token; rotation_universe and rotation_world put these together
 certificate  when a World gets another certificate
 sync         pods that have not loaded what lies ready
 recipes      what generated Secrets are to contain

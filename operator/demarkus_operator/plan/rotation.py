@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import Any
 
 from demarkus_operator.plan import labels
-from demarkus_operator.plan.objects import Change, Manifest
+from demarkus_operator.plan.objects import Change, Manifest, Ref
 
 
 class Turn(StrEnum):
@@ -189,6 +189,19 @@ def turned(what: str, ring: Ring, taken: Step, change: Change | None) -> Turned:
     elif taken.until is None and ring.old:
         waits = f"the old {what} goes once everybody has gone on to the new one"
     return Turned(waits=waits, until=taken.until)
+
+
+def one_of_each(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """The changes, but of each object only the first: the guard of another would not hold after it."""
+    found: dict[Ref, Change] = {}
+    for change in changes:
+        found.setdefault(change.ref, change)
+    return tuple(found.values())
+
+
+def soonest(*times: float | None) -> float | None:
+    """The least number of seconds of those that are some."""
+    return min((time for time in times if time is not None), default=None)
 
 
 # Between two steps, a Secret keeps what can't be seen in its data in one annotation.

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from demarkus_operator.api.durations import duration
 from demarkus_operator.api.universe import UniverseSpec
@@ -16,7 +15,8 @@ from demarkus_operator.plan.children.broker_config import CA_FILE, CONFIG_FILE
 from demarkus_operator.plan.names import UniverseNames
 from demarkus_operator.plan.objects import Change, Manifest, Observed
 from demarkus_operator.plan.reports import Report
-from demarkus_operator.plan.rotation import Turned
+from demarkus_operator.plan.rotation import Turned, one_of_each
+from demarkus_operator.plan.site import Site
 
 LOOK = 10.0
 """Seconds until processes that have to load something are asked again."""
@@ -44,14 +44,18 @@ def trust_of(
     universe: Manifest,
     spec: UniverseSpec,
     names: UniverseNames,
-    authority: Manifest,
-    keys: Manifest,
     observed: Observed,
     worlds: Sequence[Manifest],
     reports: Sequence[Report],
+    site: Site,
     now: datetime,
 ) -> Trust:
-    """How things stand with a Universe. `worlds` are all that name it. Raises Refusal for what can't be read."""
+    """How things stand with a Universe whose Secrets are there. `worlds` are all that name it.
+
+    Raises Refusal for what can't be read.
+    """
+    authority = secret_data.there(observed, names.authority(site.operator_namespace))
+    keys = secret_data.there(observed, names.keys)
     every = duration(spec.trust.rotate_every) if spec.trust and spec.trust.rotate_every else None
     revoked = revoked_by(universe)
     loaded = [_loaded(world) for world in worlds if _serves(world)]
@@ -76,8 +80,7 @@ def trust_of(
             revoked=revoked,
         ),
     ]
-    # Two kinds of keys share a Secret, and a guard holds for one change.
-    change = first_changes(turns)
+    change = one_of_each(turn.change for turn in turns if turn.change is not None)
     wanted = {
         "config": _sha256(config.get(CONFIG_FILE)),
         "caBundle": _sha256(config.get(CA_FILE)),
@@ -95,15 +98,6 @@ def revoked_by(subject: Manifest) -> frozenset[str]:
     """What the owner of a World or Universe wants to be accepted no longer."""
     text = (subject["metadata"].get("annotations") or {}).get(labels.REVOKE_KEY) or ""
     return frozenset(re.split(r"[\s,]+", text)) - {""}
-
-
-def first_changes(turns: Iterable[Turned]) -> tuple[Change, ...]:
-    """The changes of all turns, but of each object only the first."""
-    found: dict[Any, Change] = {}
-    for turn in turns:
-        if turn.change is not None:
-            found.setdefault(turn.change.ref, turn.change)
-    return tuple(found.values())
 
 
 def requeue_of(turns: Iterable[Turned], now: datetime) -> float | None:

@@ -9,10 +9,8 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -71,21 +69,6 @@ def authority(secret: Manifest) -> tuple[bytes, bytes]:
     except (ValueError, TypeError):
         raise _invalid(secret, "holds no readable certificate and key in ca.crt and ca.key; restore it") from None
     return certificate, key
-
-
-def check_certificate(secret: Manifest, ca_certificate: bytes, now: datetime) -> None:
-    """Refuses a server certificate that clients would refuse: another authority's, or one that has ended."""
-    anew = "delete the Secret and a certificate is made anew"
-    try:
-        certificate = x509.load_pem_x509_certificate(field(secret, "tls.crt"))
-        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(ca_certificate))
-    except InvalidSignature:
-        raise _invalid(secret, f"holds a certificate of another authority; {anew}") from None
-    except (ValueError, TypeError):
-        raise _invalid(secret, f"holds no certificate of this authority in tls.crt; {anew}") from None
-    if certificate.not_valid_after_utc <= now:
-        ended = certificate.not_valid_after_utc.isoformat()
-        raise _invalid(secret, f"holds a certificate that ended at {ended}; {anew}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,17 @@ from demarkus_operator.api.check import problems
 from demarkus_operator.api.conditions import Condition, ConditionType, Reason
 from demarkus_operator.api.gateway import Broker
 from demarkus_operator.api.universe import UniverseSpec, Worlds
-from demarkus_operator.plan import gateway, keeping, labels, membership, pause, record, references, secret_data
+from demarkus_operator.plan import (
+    gateway,
+    keeping,
+    labels,
+    membership,
+    pause,
+    record,
+    references,
+    rotation,
+    rotation_universe,
+)
 from demarkus_operator.plan.children import (
     broker_config,
     broker_deployment,
@@ -26,6 +36,7 @@ from demarkus_operator.plan.names import UniverseNames
 from demarkus_operator.plan.objects import Generate, Manifest, Observed, Plan, Ref, Remove
 from demarkus_operator.plan.owner import Owner
 from demarkus_operator.plan.refusal import Refusal
+from demarkus_operator.plan.reports import Report
 from demarkus_operator.plan.routes import Member, routes
 from demarkus_operator.plan.site import Site
 from demarkus_operator.plan.versions import Versions, versions_of
@@ -52,11 +63,12 @@ def plan_universe(
     namespaces: Mapping[str, Manifest],
     site: Site,
     now: datetime,
+    reports: Sequence[Report] = (),
 ) -> Plan:
     """The plan.
 
     `observed` has what was read of `universe_reads`, `worlds` all Worlds that name this Universe, `namespaces` the
-    Namespaces they live in. Raises nothing for what users write.
+    Namespaces they live in, `reports` what the gateway's processes say. Raises nothing for what users write.
     """
     status = _status_before(universe)
     try:
@@ -64,7 +76,15 @@ def plan_universe(
         if found:
             raise Refusal(Reason.INVALID_SPEC, "; ".join(str(problem) for problem in found))
         return _plan(
-            universe, UniverseSpec.model_validate(universe["spec"]), observed, worlds, namespaces, site, now, status
+            universe,
+            UniverseSpec.model_validate(universe["spec"]),
+            observed,
+            worlds,
+            namespaces,
+            site,
+            now,
+            status,
+            reports,
         )
     except Refusal as refusal:
         requeue = None if refusal.reason is Reason.INVALID_SPEC else LOOK_AGAIN
@@ -80,23 +100,22 @@ def _plan(
     site: Site,
     now: datetime,
     status: Mapping[str, Any],
+    reports: Sequence[Report],
 ) -> Plan:
     names = _names(universe)
     owner = Owner.of_universe(universe)
     optional = _optional(names, spec)
     owner.claim_names([*_children(names, site), *(ref for ref, wanted in optional.items() if wanted)], observed)
-    authority = observed.get(names.authority(site.operator_namespace))
     generate = list(_to_generate(owner, names, observed, site))
-    if generate or authority is None:
+    if generate:
         return Plan(
             generate=tuple(generate),
             conditions=_conditions(Workload(wanted=1)),
             status=status,
             requeue=LOOK_AGAIN,
         )
-    ca_certificate, _ = secret_data.authority(authority)
-
-    if change := tuple(keeping.changes(owner, [names.keys], observed)):
+    trust = rotation_universe.trust_of(universe, spec, names, observed, worlds, reports, site, now)
+    if change := rotation.one_of_each((*trust.change, *keeping.changes(owner, [names.keys], observed))):
         return Plan(change=change, conditions=_conditions(Workload(wanted=1)), status=status, requeue=LOOK_AGAIN)
 
     kept = observed.get(names.record)
@@ -119,7 +138,7 @@ def _plan(
     versions = versions_of(universe, spec, kept, members, deployed, replicas, site, now)
     found = routes(members, bindings, site, observed.get(names.config))
     document, findings = gateway.document_of(spec, names, found, observed)
-    config = broker_config.config(owner, names, document, ca_certificate)
+    config = broker_config.config(owner, names, document, trust.bundle)
     too_large = list(gateway.too_large(config, found))
     if too_large and observed.get(names.config) is None:
         raise Refusal(*too_large[0])
@@ -170,7 +189,7 @@ def _plan(
         remove=tuple(remove),
         conditions=conditions,
         status={**versions.status(), "endpoint": f"{spec.public_url}/mcp", "worlds": len(found)},
-        requeue=_requeue(versions, conditions),
+        requeue=rotation.soonest(_requeue(versions, conditions), trust.requeue),
     )
 
 

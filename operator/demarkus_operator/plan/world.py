@@ -27,6 +27,8 @@ from demarkus_operator.plan import (
     pause,
     record,
     references,
+    rotation,
+    rotation_world,
     secret_data,
     size,
 )
@@ -56,9 +58,8 @@ from demarkus_operator.plan.witness import Testimony
 from demarkus_operator.plan.workload import Workload
 from demarkus_operator.plan.world_conditions import conditions, in_motion
 from mark_protocol.grants import public_jwks
-from mark_protocol.tokens import hash_token
 
-_STATUS = ("version", "endpoint", "history", "incarnation", "store", "backup", "tokens")
+_STATUS = ("version", "endpoint", "history", "incarnation", "loaded", "store", "backup", "tokens")
 
 LOOK_AGAIN = 30.0
 """Seconds after which a World that waits for something is looked at even if nothing was heard."""
@@ -139,12 +140,10 @@ def _plan(
         history=secret_data.identifier(identity_secret, "history"),
         incarnation=secret_data.identifier(identity_secret, "incarnation"),
     )
-    if home.authority is not None and home.waiting_for is None:
-        ca_certificate, _ = secret_data.authority(home.authority)
-        secret_data.check_certificate(_there(observed, names.certificate), ca_certificate, now)
-
+    trust = rotation_world.trust_of(world, spec, owner, names, home, observed, reports, site, now)
     history = loss.history_of(world, owner, names, spec.store, observed, site, reports, testimony, bucket)
-    change = (*history.change, *keeping.changes(owner, _generated(names, spec), observed))
+    keep = keeping.changes(owner, _generated(names, spec), observed)
+    change = rotation.one_of_each((*history.change, *trust.change, *keep))
     outside = () if pause.is_paused(world) else history.outside
     if change or outside:
         return Plan(change=change, outside=outside, conditions=starting, status=status, requeue=LOOK_AGAIN)
@@ -154,19 +153,17 @@ def _plan(
     texts = seeds(spec, names.namespace, observed, seen_config)
     document = world_config.settings(owner, spec, identity, seeds=texts, expect=history.expect)
     _check_token_files(spec, names, observed)
-    key_set = None if universe is None else _key_set(home.grant_keys)
     management_key = secret_data.operator_key(_there(observed, operator_key(site.operator_namespace)))
     tokens = spec.tokens or []
-    hashes = {token.name: _hash(_there(observed, names.token(token.name))) for token in tokens}
 
-    config = world_config.config(owner, names, document, key_set, _jwks([management_key]))
+    config = world_config.config(owner, names, document, trust.key_set, _jwks([management_key]))
     size.check_size(config, "give shorter seeds, or fewer")
     acts_as = None if spec.store.bucket is None else spec.store.bucket.service_account
 
     apply = [
         *history.record,
         service_account.service_account(owner, names.service_account, acts_as=acts_as),
-        world_secrets.tokens(owner, names, tokens, hashes),
+        trust.tokens,
         config,
         world_services.service(owner, names, spec.expose),
         world_services.pods_service(owner, names),
@@ -217,12 +214,13 @@ def _plan(
             "version": version,
             "endpoint": _endpoint(names, spec),
             "history": identity.history,
-            "incarnation": identity.incarnation,
+            "incarnation": trust.incarnation or identity.incarnation,
+            **trust.status,
             "store": _store(spec, observed.get(names.claim)),
             "backup": "-",
             "tokens": [{"name": token.name, "secret": names.token(token.name).name} for token in tokens],
         },
-        requeue=LOOK_AGAIN if in_motion(found) else None,
+        requeue=rotation.soonest(LOOK_AGAIN if in_motion(found) else None, trust.requeue),
         holds=spec.store.bucket is not None and spec.deletion_policy == "Delete",
     )
 
@@ -282,7 +280,7 @@ def _to_generate(
         if spec.universe_ref is None:
             yield world_secrets.authority(owner, names, site)
     elif home.waiting_for is None and observed.get(names.certificate) is None:
-        yield world_secrets.certificate(owner, names, site, *secret_data.authority(home.authority))
+        yield world_secrets.certificate(owner, names, spec, site, secret_data.authorities(home.authority))
 
 
 def _removed_tokens(
@@ -295,18 +293,8 @@ def _removed_tokens(
             yield Remove(ref=names.token(name), uid=secret["metadata"]["uid"])
 
 
-def _key_set(grant_keys: Manifest | None) -> str:
-    """The text of keys.json. Without keys it is an empty set: no grant is valid."""
-    keys = [] if grant_keys is None else secret_data.grant_keys(grant_keys)
-    return _jwks(keys)
-
-
 def _jwks(keys: Sequence[Ed25519PublicKey]) -> str:
     return json.dumps(public_jwks(keys), sort_keys=True, separators=(",", ":"))
-
-
-def _hash(secret: Manifest) -> str:
-    return hash_token(secret_data.field(secret, "token").decode(errors="surrogateescape"))
 
 
 def _patience(reason: Reason) -> float | None:

@@ -138,6 +138,7 @@ def _told(subject: Manifest) -> Any:
         "deletionTimestamp" in metadata,
         status.get("history"),
         status.get("incarnation"),
+        sorted((status.get("loaded") or {}).items()),
     )
 
 

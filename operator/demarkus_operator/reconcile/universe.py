@@ -70,7 +70,8 @@ def universe_concern(edge: Edge, ref: Ref) -> Concern:
         nonlocal worlds, before, after
         worlds = await worlds_of(edge, ref)
         namespaces = await _namespaces(edge, {world["metadata"]["namespace"] for world in worlds} - {ref.namespace})
-        made = plan_universe(universe, observed, worlds, namespaces, edge.site, edge.now())
+        reports = await edge.processes.reports(ref)
+        made = plan_universe(universe, observed, worlds, namespaces, edge.site, edge.now(), reports)
         before = observed.get(record)
         after = next((manifest for manifest in made.apply if Ref.of(manifest) == record), before)
         return made

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from demarkus_operator.api.tokens import Token as TokenSpec
-from demarkus_operator.plan import images, recipes
+from demarkus_operator.api.world import WorldSpec
+from demarkus_operator.plan import images, recipes, secret_data
 from demarkus_operator.plan.names import WorldNames, world_server_name
 from demarkus_operator.plan.objects import Generate
 from demarkus_operator.plan.owner import Owner
@@ -26,19 +27,28 @@ def identity(owner: Owner, names: WorldNames, site: Site, *, history: str | None
     return Generate(manifest=manifest, recipe=recipes.WorldIdentity(history=history))
 
 
-def certificate(owner: Owner, names: WorldNames, site: Site, ca_certificate: bytes, ca_key: bytes) -> Generate:
+def certificate(
+    owner: Owner, names: WorldNames, spec: WorldSpec, site: Site, trusted: secret_data.Authorities
+) -> Generate:
     """The World's server certificate, for the names by which it is reached."""
-    server_name = world_server_name(owner.namespace, owner.name)
     return Generate(
         manifest=owner.kept(names.certificate, {"type": "kubernetes.io/tls"}),
         recipe=recipes.ServerCertificate(
             common_name=owner.name,
-            names=(server_name, f"{server_name}.{site.cluster_domain}", *site.extra_tls_names),
-            ca_certificate=ca_certificate,
-            ca_key=ca_key,
-            bundle=ca_certificate,
+            names=certificate_names(owner, spec, site),
+            ca_certificate=trusted.certificates[trusted.active],
+            ca_key=trusted.key,
+            bundle=trusted.bundle,
         ),
     )
+
+
+def certificate_names(owner: Owner, spec: WorldSpec, site: Site) -> tuple[str, ...]:
+    """The names and addresses by which a World is reached."""
+    server_name = world_server_name(owner.namespace, owner.name)
+    further = (spec.expose and spec.expose.hostnames) or ()
+    names = (server_name, f"{server_name}.{site.cluster_domain}", *further, *site.extra_tls_names)
+    return tuple(dict.fromkeys(names))
 
 
 def authority(owner: Owner, names: WorldNames, site: Site) -> Generate:
@@ -54,21 +64,25 @@ def token(owner: Owner, names: WorldNames, name: str) -> Generate:
     return Generate(manifest=owner.kept(names.token(name), {"type": "Opaque"}), recipe=recipes.Token())
 
 
-def tokens(owner: Owner, names: WorldNames, specs: Sequence[TokenSpec], hashes: Mapping[str, str]) -> dict[str, Any]:
+def tokens(
+    owner: Owner, names: WorldNames, specs: Sequence[TokenSpec], entries: Mapping[str, Sequence[tuple[str, str]]]
+) -> dict[str, Any]:
     """The token file that the World reads: what each token gives, and its hash.
 
-    It is there also without any token, so that the first one needs no restart.
+    `entries` has the labels and hashes of each token: two while it is exchanged. The file is there also without any
+    token, so that the first one needs no restart.
     """
     text = "".join(
         render_entry(
             CapabilityToken(
-                label=spec.name,
-                hash=hashes[spec.name],
+                label=label,
+                hash=hashed,
                 paths=tuple(spec.paths),
                 operations=frozenset(spec.operations),
             )
         )
         for spec in sorted(specs, key=lambda spec: spec.name)
+        for label, hashed in entries[spec.name]
     )
     data = {TOKENS_FILE: base64.b64encode(text.encode()).decode()}
     return owner.kept(names.tokens, {"type": "Opaque", "data": data})
