@@ -9,14 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from demarkus_base.blobs.directory import DirectoryBlobs
+from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_world.engine import canonical
 from demarkus_world.engine.engine import Write
+from demarkus_world.engine.notes import WorldKey
+from demarkus_world.engine.restore.restore import Witness, restore
+from demarkus_world.engine.restore.survey import Until
+from tests.engine.conftest import Repeated
 
 AWrite = Callable[..., Write]
 
 GOLDEN = Path(__file__).parent / "golden" / "store.json"
+RESTORED = Path(__file__).parent / "golden" / "restored.json"
+KEY = WorldKey(Ed25519PrivateKey.from_private_bytes(bytes(32)))
 
 
 async def test_a_small_store_has_these_exact_bytes(start: Any, a_write: AWrite, clock: Any, tmp_path: Path) -> None:
@@ -40,6 +48,24 @@ async def test_a_small_store_has_these_exact_bytes(start: Any, a_write: AWrite, 
         if file.is_file() and file.name != "lock"
     }
     assert found == json.loads(GOLDEN.read_text())
+
+
+async def test_a_restored_store_has_these_exact_bytes_more(start: Any, a_write: AWrite, clock: Any, pause: Any) -> None:
+    """One that was cut back before an earlier restore, with a witness: every field that a restore entry can have."""
+    first, second, third = MemoryBlobs(), MemoryBlobs(), MemoryBlobs()
+    engine = await start(first, seed="golden", key=KEY)
+    for path in ("/a.md", "/b.md"):
+        clock.now += 1234
+        await engine.write(a_write(path=path))
+    common = {"now": clock, "random": Repeated("golden"), "by": "local:ada", "pause": pause}
+    await restore(first, second, **common)
+    note = await (await start(second, seed="golden", key=KEY)).note()
+    clock.now += 1234
+    witness = Witness(text=note, key=KEY.public)
+    await restore(second, third, until=Until(sequence=1), witness=witness, **common)
+    log = {key: (await third.get(key)).decode() async for key in third.list("log/")}
+    found = {key: (await third.get(key)).decode() for key in ("world.json", "restore.json")}
+    assert {**found, **log} == json.loads(RESTORED.read_text())
 
 
 @pytest.mark.parametrize(
