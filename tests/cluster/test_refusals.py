@@ -2,47 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import pytest
-import yaml
-
-from demarkus_operator.api.check import KINDS
-from demarkus_operator.api.common import Model, model_of
-from demarkus_operator.api.rules import Rule
-from tests.cluster.home import ROOT, Home
-
-CASES: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "operator" / "rule_cases.yaml").read_text())
-
-
-def rules(model: type[Model]) -> list[Rule]:
-    """The rules of a model and of those inside it."""
-    inner = [found for info in model.model_fields.values() if (found := model_of(info.annotation))]
-    return [*model.RULES, *(rule for one in inner for rule in rules(one))]
-
-
-RULES = {rule.name: rule for model in KINDS.values() for rule in rules(model)}
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["rule"])
-async def test_rule_lets_pass_and_refuses(home: Home, case: dict[str, Any]) -> None:
-    """The API server, with our CRDs: one object passes, one is refused with a message that says what to do."""
-
-    def apply(manifest: dict[str, Any]) -> Any:
-        arguments = ("--namespace", home.namespace, "apply", "--filename", "-")
-        return home.plane.kubectl(*arguments, input=json.dumps(manifest), check=False)
-
-    for object_ in ("before", "refused") if "before" in case else ("refused",):
-        done = apply(case[object_])
-        assert (done.returncode == 0) == (object_ == "before"), done.stderr
-    assert RULES[case["rule"]].message in " ".join(done.stderr.split())
-    done = apply(case["accepted"])
-    assert done.returncode == 0, done.stderr
-
-
-def test_every_rule_has_a_case() -> None:
-    assert {case["rule"] for case in CASES} == set(RULES)
+from tests.cluster.home import Home
 
 
 def a_world(name: str, **spec: Any) -> dict[str, Any]:
