@@ -35,6 +35,12 @@ START = 1_800_000_000_000
 ALL = (("admin", "/**", ("publish", "read", "prune")),)
 
 
+class OwnBlobs(MemoryBlobs):
+    """Blobs of one process alone, as on a volume: only such a world answers anything at once."""
+
+    exclusive = True
+
+
 @dataclass
 class AskedWorld:
     """A world that can be asked. `now` is in milliseconds since 1970 and moves by a second with every request."""
@@ -116,8 +122,7 @@ async def a_world() -> AsyncIterator[Callable[..., Any]]:
     async with AsyncExitStack() as stack:
 
         async def make(*, compatible: bool = False, policy: Policy | None = None, **changes: Any) -> AskedWorld:
-            clock, blobs = [START], MemoryBlobs()
-            blobs.exclusive = True  # as on a volume: only such a world answers anything at once
+            clock, blobs = [START], OwnBlobs()
             engine = await Engine.open(
                 blobs,
                 Identity(HISTORY, INCARNATION),
