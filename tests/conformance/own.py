@@ -26,6 +26,8 @@ from tests.conformance.wire import DEADLINE, Endpoint
 
 COMMAND = str(Path(sys.executable).with_name("demarkus-world"))
 KINDS = ("compatible", "protected")
+PATIENCE, IDLE = "18s", "120s"
+"""Longer than by default, for machines that do much else; but no longer than the suite waits for a heartbeat."""
 
 
 @dataclass
@@ -95,7 +97,7 @@ class OwnServers:
             "listen": {"mark": "127.0.0.1:0", "health": "127.0.0.1:0"},
             "reads": "public",
             "history": "protected",
-            "limits": {"rate": {"perSecond": 0}},
+            "limits": {"rate": {"perSecond": 0}, "requestTimeout": PATIENCE, "idleTimeout": IDLE},
             "tokens": [arguments[1]] if arguments else [],
             "readOnly": "--read-only" in arguments,
         }
@@ -106,6 +108,7 @@ class OwnServers:
         log = self.folder / f"{name}.log"
         environment = {key: value for key, value in os.environ.items() if not key.startswith("DEMARKUS_")}
         environment |= {"DEMARKUS_RATE_LIMIT": "0", "DEMARKUS_LOG_FORMAT": "json"}
+        environment |= {"DEMARKUS_REQUEST_TIMEOUT": PATIENCE, "DEMARKUS_IDLE_TIMEOUT": IDLE}
         with log.open("wb") as sink:
             process = subprocess.Popen(
                 [COMMAND, "serve", *arguments, "--stop-on-stdin-eof"],
