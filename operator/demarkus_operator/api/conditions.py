@@ -75,6 +75,9 @@ class Reason(StrEnum):
     ROLLOUT_PAUSED = "RolloutPaused"
     VOLUME_GROWING = "VolumeGrowing"
     GROWTH_REFUSED = "GrowthRefused"
+    STORE_REACHED = "StoreReached"
+    STORE_UNREACHABLE = "StoreUnreachable"
+    STORE_FULL = "StoreFull"
     BUCKET_UNSEEN = "BucketUnseen"
     BUCKET_INCOMPLETE = "BucketIncomplete"
 
@@ -187,6 +190,15 @@ MEANINGS: Mapping[Reason, tuple[str, str]] = {
     Reason.GROWTH_REFUSED: (
         "The volume can't be made larger. The World serves with the size it has.",
         "Do what the message says: mostly the StorageClass has to say `allowVolumeExpansion: true`, or a quota is met.",
+    ),
+    Reason.STORE_REACHED: ("The store answers.", "Nothing."),
+    Reason.STORE_UNREACHABLE: (
+        "The store does not answer a process of the World. What is in memory is served, and nothing is written.",
+        "Look at the message: rights, the network, an outage. It goes on by itself once the store answers.",
+    ),
+    Reason.STORE_FULL: (
+        "The store has no room left. The World serves, and takes only what makes room: archive, prune, sweep.",
+        "Raise `spec.store.volume.size`, or prune.",
     ),
     Reason.BUCKET_UNSEEN: (
         "The operator can't see the bucket, so it looks after nothing there. The World uses the bucket as it is.",

@@ -31,6 +31,7 @@ loss         a known history whose store is not there: what is expected, what it
 rollout      how a new version reaches Worlds and gateway, one after the other
 bucket       how a World's bucket is, and what it takes until it may be used
 bucket_facts  what was seen of a bucket, and what can be done to one
+reach        whether a World reaches its store and has room there
 growth       a volume that is to be larger
 versions     whose version is which, as the Universe's record says it
 home         what surrounds a World: authority, grant keys, whether it may serve

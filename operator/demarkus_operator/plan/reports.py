@@ -23,6 +23,9 @@ class Report:
         loaded: SHA-256 of the content in force, by what it is (`config`, `tls`, `keySet`, ...).
         used: when it last saw a capability token used, in milliseconds since 1970, by the token's label.
         problems: why it does not serve, in its own words.
+        store_reached: whether it reaches its store; None if it does not say; of worlds only.
+        store_problem: why it does not.
+        store_full: whether its store has no room left.
         resource_version: of its pod; empty if there is none to be changed.
         synced: what its pod was last told to have loaded.
     """
@@ -35,6 +38,9 @@ class Report:
     loaded: Mapping[str, str] = field(default_factory=dict)
     used: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    store_reached: bool | None = None
+    store_problem: str = ""
+    store_full: bool = False
     resource_version: str = ""
     synced: str = ""
 

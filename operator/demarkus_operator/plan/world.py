@@ -25,6 +25,7 @@ from demarkus_operator.plan import (
     loss,
     membership,
     pause,
+    reach,
     record,
     references,
     rotation,
@@ -201,10 +202,9 @@ def _plan(
         apply, remove = list(pause.going_on(apply, observed, files=files, records=records)), []
     replicas = world_stateful_set.replicas_of(spec)
     workload = Workload.of(observed.get(names.stateful_set), replicas, planned=None if is_paused else pods)
-    found = history.told(
-        conditions(home, workload, history.findings, is_suspended=bool(spec.suspend), is_paused=is_paused)
-    )
-    found = growth.told(found, observed.get(names.claim))
+    findings = (*history.findings, *reach.findings(reports))
+    found = history.told(conditions(home, workload, findings, is_suspended=bool(spec.suspend), is_paused=is_paused))
+    found = (*growth.told(found, observed.get(names.claim)), *reach.reachable(reports))
     return Plan(
         apply=tuple(apply),
         attempts=() if is_paused else attempts,

@@ -39,6 +39,7 @@ def report_of(pod: str, facts: Mapping[str, Any], **about: Any) -> Report:
     besides.
     """
     history, incarnation = facts.get("history"), facts.get("incarnation")
+    store = _mapping(facts, "store")
     return Report(
         pod=pod,
         ready=facts.get("ready") is True,
@@ -47,6 +48,10 @@ def report_of(pod: str, facts: Mapping[str, Any], **about: Any) -> Report:
         loaded={what: sha for what, sha in _mapping(facts, "loaded").items() if isinstance(sha, str)},
         used={label: ms for label, ms in _mapping(facts, "tokenUses").items() if type(ms) is int},
         problems=tuple(str(reason) for reason in _list(facts, "reasons")),
+        # A bucket tells whether it answers, a volume whether it has room.
+        store_reached=store.get("reachable") is not False if store else None,
+        store_problem=str(store.get("problem", "")),
+        store_full=store.get("full") is True,
         **about,
     )
 
