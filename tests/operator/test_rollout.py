@@ -46,7 +46,7 @@ class Universe:
         """A reconcile of the Universe, then one of everybody whose version changed."""
         self.now += timedelta(seconds=seconds)
         members = list(self.members.values())
-        aimed_at = aimed(self.record, self.target, members)
+        aimed_at = aimed(self.record, self.target, members, self.now)
         rollout, progress = advanced(aimed_at, members, self.policy, self.now)
         self.record = rollout_of(_stored(rollout), rollout.target)
         for member in members:
@@ -218,7 +218,7 @@ def test_who_is_gone_is_not_waited_for() -> None:
 
 
 def test_a_new_universe_has_nothing_to_roll_out() -> None:
-    rollout = aimed(None, "1", [])
+    rollout = aimed(None, "1", [], START)
     assert advanced(rollout, [], Policy(), START) == (Rollout(target="1"), None)
 
 
@@ -237,8 +237,7 @@ def test_at_most_one_world_is_ever_broken_by_a_version(
         universe.target = target
         for _ in range(steps):
             universe.step()
-            broken = [m.name for m in universe.members.values() if m.well_since is None and m.version == target]
-            assert len(broken) <= 1 + sum(other != target for other in targets)
+            assert sum(member.well_since is None for member in universe.members.values()) <= 1
     universe.bad, universe.target = set(), "1"
     for member in list(universe.members.values()):
         if member.version == "1":
@@ -249,9 +248,9 @@ def test_at_most_one_world_is_ever_broken_by_a_version(
 
 def test_who_is_behind_stays_pinned_to_the_digests_it_has() -> None:
     member = Member(name="a", version="1", well_since=START)
-    first = aimed(Rollout(target="1"), "2", [member], digests={"world": "sha256:1"})
+    first = aimed(Rollout(target="1"), "2", [member], START, digests={"world": "sha256:1"})
     assert rollout_of(_stored(first), "2") == first
-    second = aimed(first, "3", [member], digests={"world": "sha256:2"})
+    second = aimed(first, "3", [member], START, digests={"world": "sha256:2"})
     assert second.digests == {"1": {"world": "sha256:1"}}
     done, _ = advanced(second, [member], Policy(), START)
     assert done.version("a") == "3"

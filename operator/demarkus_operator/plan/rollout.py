@@ -3,7 +3,7 @@
 First come the Worlds named as canaries, then the gateway, then the others. The next one follows when everybody who got
 the version serves with it, the last for the configured delay. When one of them does not, for whatever reason, nobody
 else gets it until that one does or another version is asked for. Whoever was not well before gets it last, and is not
-waited for; whoever a version has broken gets the next one at once.
+waited for; whoever a version has broken gets the next one at once, and before everybody else.
 
 The state is who is behind, and who has moved; it stands in the Universe's record, from which a World takes its version.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -150,27 +150,34 @@ class Progress:
 
 
 def aimed(
-    rollout: Rollout | None, target: str, members: Iterable[Member], *, digests: Mapping[str, str] | None = None
+    rollout: Rollout | None,
+    target: str,
+    members: Sequence[Member],
+    now: datetime,
+    *,
+    digests: Mapping[str, str] | None = None,
 ) -> Rollout:
     """The rollout of a version, on top of the one before; None for a new Universe. `digests` are those of the version
     that was in force.
+
+    Whom the version before has broken gets this one at once, and is the first to be waited for.
     """
     if rollout is None:
         return Rollout(target=target)
     if rollout.target == target:
         return rollout
-    broken = {moved.name for moved in rollout.moved if moved.well}
+    moved = {moved.name for moved in rollout.moved if moved.well}
+    broken = [member.name for member in members if member.name in moved and member.well_since is None]
     behind = {
         member.name: rollout.version(member.name)
         for member in members
-        if member.version is not None
-        and rollout.version(member.name) != target
-        and (member.well_since is not None or member.name not in broken)
+        if member.version is not None and rollout.version(member.name) != target and member.name not in broken
     }
     known = {**rollout.digests, **({rollout.target: digests} if digests else {})}
     return Rollout(
         target=target,
         behind=behind,
+        moved=tuple(Moved(name=name, since=now, well=True) for name in broken),
         digests={version: found for version, found in known.items() if version in behind.values()},
     )
 

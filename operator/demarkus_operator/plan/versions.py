@@ -86,7 +86,7 @@ def versions_of(
     known = rollout.rollout_of(seen, before)
     members = [Member.of(one.world, paused=pause.is_paused(one.world)) for one in admitted if _follows(one)]
     digests = {} if before is None else images.noted(before, seen)
-    aimed = rollout.aimed(known, target, [*members, _as_it_was(gateway)], digests=digests)
+    aimed = rollout.aimed(known, target, [*members, _as_it_was(gateway)], now, digests=digests)
     versions = Versions(rollout=aimed, progress=None, site=site, record=seen)
     override = None if spec.broker is None or spec.broker.template is None else spec.broker.template.image
     is_well = Workload.of(gateway, gateway_replicas).settled and _image(gateway) == (override or versions.gateway)
