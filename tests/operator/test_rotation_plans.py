@@ -190,6 +190,11 @@ def test_grant_key_waits_for_every_world_and_the_old_one_for_every_gateway(stage
     assert (len(stage.kids("grant")), len(stage.kids("broker"))) == (2, 2)
     stage.load(stage.worlds[0], *stage.gateways)
     assert b'"grant": "%s"' % old.split(b'"')[7] in stage.signing(), "one World has not loaded it"
+    status, reason, message = stage.cluster.condition("Universe", "acme", "Progressing")
+    assert (status, reason) == ("True", "KeysRotating")
+    assert "the next key for grants is used once everybody who checks has loaded it" in message
+    assert "not yet: World acme/tea" in message
+    assert "not yet: pod w-1" in stage.cluster.condition("World", "tea", "Progressing")[2]
     stage.load(stage.worlds[1])
     assert old.split(b'"')[7] not in stage.signing()
     stage.load(stage.gateways[0])
@@ -208,6 +213,7 @@ def test_grant_key_waits_for_every_world_and_the_old_one_for_every_gateway(stage
     stage.cluster.now += timedelta(hours=12)
     stage.load()
     assert len(stage.kids("broker")) == 1
+    assert stage.cluster.condition("Universe", "acme", "Progressing")[1] == "Settled"
 
 
 def test_world_that_does_not_serve_is_not_waited_for_and_one_that_does_not_answer_is(stage: Stage) -> None:

@@ -60,6 +60,7 @@ class Reason(StrEnum):
     CONFIG_TOO_LARGE = "ConfigTooLarge"
     SETTLED = "Settled"
     ROLLING_OUT = "RollingOut"
+    KEYS_ROTATING = "KeysRotating"
     AS_ASKED = "AsAsked"
     PAUSED = "Paused"
     NOT_PAUSED = "NotPaused"
@@ -137,6 +138,12 @@ MEANINGS: Mapping[Reason, tuple[str, str]] = {
     Reason.ROLLING_OUT: (
         "Pods are being made, replaced or got ready.",
         "Wait. If it lasts, look at the pods: `kubectl describe pod`, `kubectl logs`.",
+    ),
+    Reason.KEYS_ROTATING: (
+        "A key, an authority or a token is being exchanged, and some process has not loaded the new one yet. Old and "
+        "new are accepted as long as that lasts.",
+        "Wait. If it lasts, look at the processes that the message names: do they serve, can the operator reach their "
+        "port 8081?",
     ),
     Reason.AS_ASKED: ("Everything that was asked for could be had.", "Nothing."),
     Reason.PAUSED: (

@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from demarkus_operator.api.conditions import Condition, ConditionType, Reason
 from demarkus_operator.plan import labels
 from demarkus_operator.plan.objects import Change, Manifest, Ref
 
@@ -189,6 +190,26 @@ def turned(what: str, ring: Ring, taken: Step, change: Change | None) -> Turned:
     elif taken.until is None and ring.old:
         waits = f"the old {what} goes once everybody has gone on to the new one"
     return Turned(waits=waits, until=taken.until)
+
+
+NAMED = 5
+"""Of those that are waited for, so many are named."""
+
+
+def told(conditions: Iterable[Condition], waits: Iterable[str], late: Iterable[str]) -> tuple[Condition, ...]:
+    """The conditions; `Progressing` tells what is waited for and whose turn it is, if it has nothing else to tell."""
+    message = "; ".join(waits)
+    names = list(late)
+    if names:
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        message += f"; not yet: {', '.join(names[:NAMED])}{more}"
+
+    def tells(condition: Condition) -> Condition:
+        if not message or condition.type is not ConditionType.PROGRESSING or condition.status:
+            return condition
+        return dataclasses.replace(condition, status=True, reason=Reason.KEYS_ROTATING, message=message)
+
+    return tuple(tells(condition) for condition in conditions)
 
 
 def one_of_each(changes: Iterable[Change]) -> tuple[Change, ...]:

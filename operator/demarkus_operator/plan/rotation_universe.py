@@ -30,13 +30,14 @@ class Trust:
     Attributes:
         change: what has to be done first.
         bundle: the certificates of all authorities that are trusted.
-        waits: what is waited for, in sentences.
+        waits: what is waited for, in sentences; `late` are the names of those who have not followed yet.
         requeue: seconds after which to look again, or None.
     """
 
     change: tuple[Change, ...]
     bundle: bytes
     waits: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
     requeue: float | None = None
 
 
@@ -58,7 +59,8 @@ def trust_of(
     keys = secret_data.there(observed, names.keys)
     every = duration(spec.trust.rotate_every) if spec.trust and spec.trust.rotate_every else None
     revoked = revoked_by(universe)
-    loaded = [_loaded(world) for world in worlds if _serves(world)]
+    serving = [world for world in worlds if _serves(world)]
+    loaded = [_loaded(world) for world in serving]
     config = (observed.get(names.config) or {}).get("data") or {}
     turns = [
         rotation_authority.turn(
@@ -86,10 +88,16 @@ def trust_of(
         "caBundle": _sha256(config.get(CA_FILE)),
         "keys": rotation_keys.digest(keys),
     }
+    waits = tuple(turn.waits for turn in turns if turn.waits)
+    trusted = secret_data.authorities(authority)
+    current = {"authority": trusted.active, "keySet": _sha256(rotation_keys.key_set(keys))}
+    late = [f"World {_name_of(world)}" for world in serving if _loaded(world) != current]
+    late += [f"pod {report.pod}" for report in reports if report.ready and not _has(report, wanted)]
     return Trust(
         change=change or sync.nudges(names.namespace, reports, wanted),
-        bundle=secret_data.authorities(authority).bundle,
-        waits=tuple(turn.waits for turn in turns if turn.waits),
+        bundle=trusted.bundle,
+        waits=waits,
+        late=tuple(late) if waits else (),
         requeue=requeue_of(turns, now),
     )
 
@@ -105,6 +113,14 @@ def requeue_of(turns: Iterable[Turned], now: datetime) -> float | None:
     found = [(turn.until - now).total_seconds() for turn in turns if turn.until is not None]
     found += [LOOK for turn in turns if turn.waits]
     return max(_SOONEST, min(found)) if found else None
+
+
+def _name_of(subject: Manifest) -> str:
+    return f"{subject['metadata']['namespace']}/{subject['metadata']['name']}"
+
+
+def _has(report: Report, wanted: Mapping[str, str]) -> bool:
+    return report.reached and all(report.loaded.get(what) == wanted[what] for what in ("keys", "caBundle"))
 
 
 def _serves(world: Manifest) -> bool:

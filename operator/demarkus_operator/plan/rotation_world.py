@@ -40,6 +40,7 @@ class Trust:
         key_set: the text of keys.json; None without a Universe.
         incarnation: which life of its history it serves; None if that was never said.
         status: what of it the World's status tells.
+        waits: what is waited for, in sentences; `late` are the pods that have not followed yet.
         requeue: seconds after which to look again, or None.
     """
 
@@ -48,6 +49,8 @@ class Trust:
     key_set: str | None
     incarnation: str | None
     status: Mapping[str, Any] = field(default_factory=dict)
+    waits: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
     requeue: float | None = None
 
 
@@ -100,12 +103,15 @@ def trust_of(
             turns.append(Turned(until=leaf.due))
             if all_loaded(reports, "tls", wanted["tls"]):
                 loaded["authority"] = leaf.issuer
+    waits = tuple(turn.waits for turn in turns if turn.waits)
     return Trust(
         change=tuple(changes) or sync.nudges(names.namespace, reports, wanted),
         tokens=tokens,
         key_set=key_set,
         incarnation=_incarnation(world, reports),
         status={"loaded": loaded} if loaded else {},
+        waits=waits,
+        late=tuple(f"pod {report.pod}" for report in reports if waits and _is_late(report, in_force)),
         requeue=soonest(requeue_of(turns, now), _patience(reports, wanted)),
     )
 
@@ -137,6 +143,10 @@ def _published(names: WorldNames, observed: Observed, token_files: str | None) -
     if token_files is not None:
         found["tokens"] = token_files
     return found
+
+
+def _is_late(report: Report, token_files: str | None) -> bool:
+    return report.ready and not (report.reached and report.loaded.get("tokens") == token_files)
 
 
 def _patience(reports: Sequence[Report], wanted: Mapping[str, str]) -> float | None:

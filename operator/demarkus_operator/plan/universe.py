@@ -184,6 +184,7 @@ def _plan(
     conditions = versions.told(
         _conditions(Workload.of(deployed, replicas), [*findings, *too_large, *versions.findings], is_paused=is_paused)
     )
+    conditions = rotation.told(conditions, trust.waits, trust.late)
     return Plan(
         apply=tuple(apply),
         remove=tuple(remove),

@@ -204,7 +204,8 @@ def _plan(
     workload = Workload.of(observed.get(names.stateful_set), replicas, planned=None if is_paused else pods)
     findings = (*history.findings, *reach.findings(reports))
     found = history.told(conditions(home, workload, findings, is_suspended=bool(spec.suspend), is_paused=is_paused))
-    found = (*growth.told(found, observed.get(names.claim)), *reach.reachable(reports))
+    found = rotation.told(growth.told(found, observed.get(names.claim)), trust.waits, trust.late)
+    found = (*found, *reach.reachable(reports))
     return Plan(
         apply=tuple(apply),
         attempts=() if is_paused else attempts,
