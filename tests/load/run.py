@@ -30,6 +30,8 @@ CLIENTS = 64
 GROWTH, LEAST = 0.10, 8 * MIB
 FILLING = 96
 """Documents of a MiB that are there first, and read: more than a world keeps in memory, so that caches are full."""
+SOWN = 300.0
+"""Seconds until all documents have to be there; what was too late for one request is asked for again."""
 RESET = 0.01
 """Share of answers that the world may give up because their reader is too slow: clients share two cores with it."""
 REQUEST_TIMEOUT = "5s"
@@ -102,10 +104,12 @@ class _Load:
     async def _sow(self) -> None:
         peer = await connect(self._world.port)
         assert peer is not None, "the world does not answer"
+        end = time.monotonic() + SOWN
         for one in operations.seeds(self._draw, filling=self._filling):
-            response = await ask(peer, one.data)
-            assert response is not None, "the world does not answer"
-            assert response.status in ("created", "ok"), response
+            response = None
+            while response is None or response.status not in ("created", "ok"):
+                assert time.monotonic() < end, f"not all documents are there after {SOWN:.0f} s: {response}"
+                response = await ask(peer, one.data)
         peer.leave()
 
     async def _again(self, pause: float, work: Callable[[int], Awaitable[None]]) -> None:
