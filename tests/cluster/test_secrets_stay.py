@@ -11,7 +11,7 @@ OVERLAP = 10.0
 """Seconds for which two operators act at once."""
 
 
-async def test_three_restarts_change_no_secret(home: Home) -> None:
+async def test_row_9_three_restarts_change_no_secret(home: Home) -> None:
     operator = await home.operator()
     home.apply_files(sorted(EXAMPLE.iterdir()))
     await home.settled()
