@@ -51,7 +51,7 @@ RIGHTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     (SERVICE_ACCOUNT, _CHILD),
     (STATEFUL_SET, _CHILD),
     (UNIVERSE, ("get", "list", "watch")),
-    (WORLD, ("get", "list", "watch")),
+    (WORLD, ("get", "list", "patch", "watch")),
 )
 """In every namespace that is looked after."""
 
@@ -64,8 +64,12 @@ STATUS = (UNIVERSE, WORLD)
 OWNERS = (UNIVERSE, WORLD)
 """Kinds that own children: clusters that guard `blockOwnerDeletion` want `update` on their finalizers for that."""
 
-OWN_NAMESPACE: tuple[tuple[Kind, tuple[str, ...]], ...] = ((LEASE, ("create", "get", "patch")),)
-"""In the operator's namespace only."""
+OWN_NAMESPACE: tuple[tuple[Kind, tuple[str, ...]], ...] = (
+    (CONFIG_MAP, ("create", "get", "patch")),
+    (LEASE, ("create", "get", "patch")),
+    (SECRET, ("create", "get", "patch")),
+)
+"""In the operator's namespace: what was witnessed, who acts, authorities and the operator's key."""
 
 
 def rules() -> dict[str, list[dict[str, Any]]]:
