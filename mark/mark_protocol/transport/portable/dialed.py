@@ -251,7 +251,7 @@ class PortableConnection:
         try:
             for datagram, _ in udp.drain(self._sock):
                 if self._quic.is_reset(datagram):
-                    self._ended("the server does not know the connection any more: it was started anew, or has ended it")
+                    self._ended("the server no longer knows the connection: it was started anew, or has ended it")
                     return
                 self._heard = self._active = now
                 self._quic.receive_datagram(datagram, self._remote, now)
