@@ -130,4 +130,5 @@ def shape(acme: Acme) -> dict[Ref, str]:
 def _shape(found: dict[str, Any]) -> str:
     metadata = {k: v for k, v in found["metadata"].items() if k in ("name", "labels", "annotations")}
     content = {"metadata": metadata, "spec": found.get("spec"), "data": sorted(found.get("data") or ())}
-    return re.sub(r"[0-9a-f]{16,64}|(?<=-)[\w-]{11}(?=\.pem)", "*", json.dumps(content, sort_keys=True))
+    varies = r"[0-9a-f]{16,64}|(?<=-)[\w-]{11}(?=\.pem)|\d{4}(-\d\d){2}T\d\d(:\d\d){2}Z"
+    return re.sub(varies, "*", json.dumps(content, sort_keys=True))
