@@ -99,6 +99,8 @@ async def test_a_version_reaches_canary_gateway_and_world_in_turn_and_goes_back_
     await _becomes_ready(home, "gateway", "2.0")
     await _has(home, tea="2.0", gateway="2.0", ink="2.0")
 
-    # The last one never gets ready: with the version set back it is repaired at once, beside the canary.
+    # The last one never gets ready: with the version set back it is repaired at once, and waited for.
     home.apply(_a_universe("1.0"))
+    await _has(home, tea="2.0", gateway="2.0", ink="1.0")
+    await _becomes_ready(home, "ink", "1.0")
     await _has(home, tea="1.0", gateway="2.0", ink="1.0")
