@@ -6,11 +6,11 @@ anew by these; nothing about a person is remembered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from demarkus_broker.settings import Access, AccessEntry
+from demarkus_broker.settings import Access, PersonEntry
 from mark_protocol.grants import Allow
 from mark_protocol.patterns import matches
 
@@ -61,6 +61,11 @@ def person_of(claims: Mapping[str, Any]) -> Person:
     )
 
 
+def admits(rules: Sequence[PersonEntry], person: Person) -> bool:
+    """Whether the gateway lets a person in at all: no rules = everybody whom the provider signs in."""
+    return not rules or any(_means(rule, person) for rule in rules)
+
+
 def rights(person: Person, access: Access) -> tuple[Allow, ...]:
     """All that a person may do in a world with this access; empty = the world does not exist for them.
 
@@ -100,7 +105,7 @@ def _gives(allow: Allow, operation: str) -> bool:
     )
 
 
-def _means(entry: AccessEntry, person: Person) -> bool:
+def _means(entry: PersonEntry, person: Person) -> bool:
     """Whether every key that an entry gives matches the person."""
     if entry.emails is not None and person.email not in {email.strip().lower() for email in entry.emails}:
         return False

@@ -1,10 +1,10 @@
-"""The broker's keys: what signs and verifies bearers, what signs grants, what hides subjects.
+"""The broker's keys: what signs and verifies bearers, what signs grants, what hides subjects, what seals cookies.
 
 They lie as files in one directory, a mounted Secret: `broker-<kid>.pem` (ES256, P-256) and `grant-<kid>.pem` (Ed25519),
-both PKCS #8, and `subject.key` (32 bytes as hex). `<kid>` is the key's own identifier, so that a file under a wrong
-name is found at once. While keys are exchanged there are two of a kind, and `signing.json` says which of them signs:
-`{"broker": "<kid>", "grant": "<kid>"}`. Pure: `load` takes the files' bytes. Nothing in here shows private material in
-a repr or message.
+both PKCS #8, `subject.key` and `cookie.key` (32 bytes as hex). `<kid>` is the key's own identifier, so that a file
+under a wrong name is found at once. While keys are exchanged there are two of a kind, and `signing.json` says which of
+them signs: `{"broker": "<kid>", "grant": "<kid>"}`. Pure: `load` takes the files' bytes. Nothing in here shows private
+material in a repr or message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from mark_protocol.grants import key_id
 
 SIGNING = "signing.json"
 
-_SUBJECT_KEY_BYTES = 32
+_SECRET_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BearerKey:
+    """What signs bearers."""
+
+    kid: str
+    private: ECKey = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +50,17 @@ class Keys:
 
     Attributes:
         bearers: kid -> public key that verifies bearers. Several while keys are exchanged.
+        bearer: signs bearers; its public key is among `bearers`.
         grant: signs grants.
         subject: turns a subject into its label.
+        cookie: seals what browsers keep for the gateway while somebody signs in.
     """
 
     bearers: Mapping[str, ECKey] = field(repr=False)
+    bearer: BearerKey
     grant: GrantKey
     subject: bytes = field(repr=False)
+    cookie: bytes = field(repr=False)
 
     def label(self, issuer: str, subject: str) -> str:
         """The label under which worlds, logs and metrics know a subject: `s-` and 32 hex, the same at every replica."""
@@ -59,10 +71,11 @@ class Keys:
 def load(files: Mapping[str, bytes], *, source: str) -> Keys:
     """Read a keys directory given as file name -> content. `source` names it in messages. Raises SettingsError.
 
-    Other files (`cookie.key`, what a mount brings along) are left alone. `signing.json` may be missing only where there
+    Other files (what a mount brings along) are left alone. `signing.json` may be missing only where there
     is one key of each kind.
     """
     bearers: dict[str, ECKey] = {}
+    signers: dict[str, BearerKey] = {}
     grants: dict[str, GrantKey] = {}
     for name in sorted(files):
         kind, dash, rest = name.partition("-")
@@ -73,8 +86,8 @@ def load(files: Mapping[str, bytes], *, source: str) -> Keys:
         if kind == "broker":
             if not isinstance(private, EllipticCurvePrivateKey) or not isinstance(private.curve, SECP256R1):
                 raise SettingsError(f"{source}: {name}: expected a P-256 key (ES256)")
-            public = private.public_key()
-            bearers[kid] = ECKey.import_key(public)
+            bearers[kid] = ECKey.import_key(private.public_key())
+            signers[kid] = BearerKey(kid=kid, private=ECKey.import_key(private))
         else:
             if not isinstance(private, Ed25519PrivateKey):
                 raise SettingsError(f"{source}: {name}: expected an Ed25519 key")
@@ -86,9 +99,13 @@ def load(files: Mapping[str, bytes], *, source: str) -> Keys:
     if not grants:
         raise SettingsError(f"{source}: no grant-<kid>.pem; worlds can't be reached without one")
     signing = _signing(files.get(SIGNING), source)
-    _signer(signing, "broker", bearers, source)
-    kid = _signer(signing, "grant", grants, source)
-    return Keys(bearers=bearers, grant=grants[kid], subject=_subject_key(files.get("subject.key"), source))
+    return Keys(
+        bearers=bearers,
+        bearer=signers[_signer(signing, "broker", signers, source)],
+        grant=grants[_signer(signing, "grant", grants, source)],
+        subject=_secret(files, "subject.key", source),
+        cookie=_secret(files, "cookie.key", source),
+    )
 
 
 def _signing(text: bytes | None, source: str) -> Mapping[str, str]:
@@ -121,13 +138,14 @@ def _private_key(pem: bytes, name: str, source: str) -> object:
         raise SettingsError(f"{source}: {name}: expected a private key in PEM (PKCS #8) without a password") from None
 
 
-def _subject_key(text: bytes | None, source: str) -> bytes:
+def _secret(files: Mapping[str, bytes], name: str, source: str) -> bytes:
+    text = files.get(name)
     if text is None:
-        raise SettingsError(f"{source}: subject.key is missing; expected 32 bytes as hex")
+        raise SettingsError(f"{source}: {name} is missing; expected 32 bytes as hex")
     try:
         key = bytes.fromhex(text.decode("ascii").strip())
     except ValueError:
         key = b""
-    if len(key) != _SUBJECT_KEY_BYTES:
-        raise SettingsError(f"{source}: subject.key: expected 32 bytes as hex")
+    if len(key) != _SECRET_BYTES:
+        raise SettingsError(f"{source}: {name}: expected 32 bytes as hex")
     return key

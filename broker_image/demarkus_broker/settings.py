@@ -199,7 +199,7 @@ class ListenSettings(_Section):
 
 
 class KeySettings(_Section):
-    """Where the keys lie: `broker-<kid>.pem`, `grant-<kid>.pem`, `subject.key`."""
+    """Where the keys lie: `broker-<kid>.pem`, `grant-<kid>.pem`, `signing.json`, `subject.key`, `cookie.key`."""
 
     directory: Path
 

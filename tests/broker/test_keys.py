@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from typing import Any
@@ -38,13 +39,13 @@ def signing(**kids: str) -> dict[str, bytes]:
     return {"signing.json": json.dumps(kids).encode()}
 
 
-def test_both_broker_keys_verify_and_the_named_grant_key_signs(key_files: Any, another_key: Any) -> None:
+def test_both_broker_keys_verify_and_the_named_keys_sign(key_files: Any, another_key: Any) -> None:
     files, broker_kid, grant_kid = two_of_each(key_files, another_key)
     old = key_id(key_files.grant.public_key())
     for kid in (old, grant_kid):
         keys = load(files | signing(broker=broker_kid, grant=kid), source="keys")
         assert set(keys.bearers) == {key_files.kid, broker_kid}
-        assert keys.grant.kid == kid
+        assert (keys.grant.kid, keys.bearer.kid) == (kid, broker_kid)
 
 
 @pytest.mark.parametrize(
@@ -74,11 +75,9 @@ def test_labels_are_stable_and_tell_people_and_issuers_apart(key_files: Any) -> 
     assert len({label, keys.label("https://a.example", "bob"), keys.label("https://b.example", "ann")}) == 3
 
 
-def test_a_label_is_the_hmac_that_every_replica_computes() -> None:
+def test_a_label_is_the_hmac_that_every_replica_computes(key_files: Any) -> None:
     """HMAC-SHA-256 of issuer, line feed, subject: worked out once with another tool."""
-    from demarkus_broker.keys import GrantKey, Keys
-
-    keys = Keys(bearers={}, grant=GrantKey(kid="x", private=Ed25519PrivateKey.generate()), subject=bytes(range(32)))
+    keys = dataclasses.replace(key_files.load(), subject=bytes(range(32)))
     assert keys.label("https://mark.example.com", "ann") == "s-81f3821271e4ebf6d25c0d3ee09ac2a5"
 
 
@@ -90,6 +89,8 @@ def test_a_label_is_the_hmac_that_every_replica_computes() -> None:
         (lambda files, kid: files.pop("subject.key"), "subject.key is missing"),
         (lambda files, kid: files.update({"subject.key": b"secret-but-short"}), "subject.key: expected 32 bytes"),
         (lambda files, kid: files.update({"subject.key": b"\xff" * 64}), "subject.key: expected 32 bytes"),
+        (lambda files, kid: files.pop("cookie.key"), "cookie.key is missing"),
+        (lambda files, kid: files.update({"cookie.key": b"secret"}), "cookie.key: expected 32 bytes"),
         (lambda files, kid: files.update({f"broker-{kid}.pem": b"secret"}), "expected a private key in PEM"),
         (
             lambda files, kid: files.update({"broker-other.pem": files[f"broker-{kid}.pem"]}),
