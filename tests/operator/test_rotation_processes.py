@@ -200,9 +200,18 @@ class Traffic:
         """With the token and the authorities that their mounts have now, and with those that they had at first."""
         first = await self.universe.token()
         while not self.ends:
-            roots = (await self.universe.secret("tea-tls"))["ca.crt"]
             for token in (await self.universe.token(), first):
-                self._note("robot", await self.universe.native(token, roots))
+                roots, status = await self._roots(), "unreachable"
+                while status == "unreachable":
+                    status, tried = await self.universe.native(token, roots), roots
+                    # Whoever reads and then waits for long may have read what is not trusted any more.
+                    roots = await self._roots()
+                    if roots == tried:
+                        break
+                self._note("robot", status)
+
+    async def _roots(self) -> bytes:
+        return (await self.universe.secret("tea-tls"))["ca.crt"]
 
     async def session(self) -> None:
         """One connection from before everything until after everything."""
