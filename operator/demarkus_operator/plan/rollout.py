@@ -29,7 +29,7 @@ DEADLINE = timedelta(minutes=10)
 """How long somebody may take to serve with the new version until that is told as a halt."""
 DELAY = timedelta(seconds=30)
 """How long somebody serves before the next one follows, where the Universe says nothing else."""
-LOOK = 10.0
+LOOK = 5.0
 """Seconds after which to look again while somebody is waited for."""
 
 
