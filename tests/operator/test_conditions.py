@@ -53,6 +53,7 @@ def test_reasons_are_frozen() -> None:
         "HistoryShortened",
         "InternalError",
         "InvalidSpec",
+        "IssuerUnavailable",
         "KeysRotating",
         "MaterialInvalid",
         "NameInUse",

@@ -61,6 +61,7 @@ class Reason(StrEnum):
     SETTLED = "Settled"
     ROLLING_OUT = "RollingOut"
     KEYS_ROTATING = "KeysRotating"
+    ISSUER_UNAVAILABLE = "IssuerUnavailable"
     AS_ASKED = "AsAsked"
     PAUSED = "Paused"
     NOT_PAUSED = "NotPaused"
@@ -144,6 +145,11 @@ MEANINGS: Mapping[Reason, tuple[str, str]] = {
         "new are accepted as long as that lasts.",
         "Wait. If it lasts, look at the processes that the message names: do they serve, can the operator reach their "
         "port 8081?",
+    ),
+    Reason.ISSUER_UNAVAILABLE: (
+        "The issuer of cert-manager that the spec names is not used. Certificates are signed by the Universe's own "
+        "authority, or that of the World.",
+        "Take `issuerRef` away.",
     ),
     Reason.AS_ASKED: ("Everything that was asked for could be had.", "Nothing."),
     Reason.PAUSED: (

@@ -10,10 +10,13 @@ from datetime import datetime
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
+from demarkus_operator.api.conditions import Reason
+from demarkus_operator.api.trust import IssuerRef
 from demarkus_operator.plan import secret_data
 from demarkus_operator.plan.objects import Change, Manifest, Ref
 from demarkus_operator.plan.recipes import ServerCertificate
 from demarkus_operator.plan.refusal import Refusal
+from demarkus_operator.plan.workload import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,14 @@ def leaf_of(secret: Manifest, trusted: secret_data.Authorities) -> Leaf | None:
         names = {*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress))}
         return Leaf(names=frozenset(names), issuer=kid, due=begin + (end - begin) * 2 / 3)
     return None
+
+
+def issuer_findings(field: str, issuer: IssuerRef | None) -> tuple[Finding, ...]:
+    """That an issuer of cert-manager is named in a field of the spec, and is not used."""
+    if issuer is None:
+        return ()
+    message = f"{field}: {issuer.kind or 'Issuer'} {issuer.name} of cert-manager is not used; take {field} away"
+    return ((Reason.ISSUER_UNAVAILABLE, message),)
 
 
 def _why(leaf: Leaf | None, trusted: secret_data.Authorities, names: Sequence[str], now: datetime) -> str:

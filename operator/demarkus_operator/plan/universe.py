@@ -11,6 +11,7 @@ from demarkus_operator.api.conditions import Condition, ConditionType, Reason
 from demarkus_operator.api.gateway import Broker
 from demarkus_operator.api.universe import UniverseSpec, Worlds
 from demarkus_operator.plan import (
+    certificate,
     gateway,
     keeping,
     labels,
@@ -181,9 +182,9 @@ def _plan(
     if is_paused:
         files = {names.config: broker_config.CONFIG_FILE}
         apply, remove = list(pause.going_on(apply, observed, files=files, records=(names.record,))), []
-    conditions = versions.told(
-        _conditions(Workload.of(deployed, replicas), [*findings, *too_large, *versions.findings], is_paused=is_paused)
-    )
+    findings = [*findings, *too_large, *versions.findings]
+    findings += certificate.issuer_findings("spec.trust.issuerRef", spec.trust.issuer_ref if spec.trust else None)
+    conditions = versions.told(_conditions(Workload.of(deployed, replicas), findings, is_paused=is_paused))
     conditions = rotation.told(conditions, trust.waits, trust.late)
     return Plan(
         apply=tuple(apply),

@@ -18,6 +18,7 @@ from demarkus_operator.api.check import problems
 from demarkus_operator.api.conditions import Reason
 from demarkus_operator.api.world import WorldSpec
 from demarkus_operator.plan import (
+    certificate,
     growth,
     images,
     keeping,
@@ -202,7 +203,8 @@ def _plan(
         apply, remove = list(pause.going_on(apply, observed, files=files, records=records)), []
     replicas = world_stateful_set.replicas_of(spec)
     workload = Workload.of(observed.get(names.stateful_set), replicas, planned=None if is_paused else pods)
-    findings = (*history.findings, *reach.findings(reports))
+    issuer = certificate.issuer_findings("spec.expose.issuerRef", spec.expose.issuer_ref if spec.expose else None)
+    findings = (*history.findings, *reach.findings(reports), *issuer)
     found = history.told(conditions(home, workload, findings, is_suspended=bool(spec.suspend), is_paused=is_paused))
     found = rotation.told(growth.told(found, observed.get(names.claim)), trust.waits, trust.late)
     found = (*found, *reach.reachable(reports))
