@@ -243,10 +243,10 @@ async def look_around(call: Call, screen: Screen) -> None:
     screen.line(f"mark_publish   {note}  created: version {first['metadata']['version']}")
 
     # Somebody else, who has not seen that version, writes for the one before: nothing may be overwritten.
-    lost = await expect("conflict", call, "mark_publish", url=note, body="# Mine\n", expected_version=base)
+    lost = await expect("merge-candidate", call, "mark_publish", url=note, body="# Mine\n", expected_version=base)
     screen.line(
-        f"mark_publish   {note}  conflict: written for version {lost['metadata']['your-version']}, "
-        f"there is {lost['metadata']['server-version']}; nothing was written"
+        f"mark_publish   {note}  merge-candidate: written for version {lost['metadata']['your-version']}, "
+        f"there is {lost['metadata']['current-version']}; nothing was written"
     )
     current = lost["current"]
     merged = f"{current['body']}Bob, {now}, after reading the above\n"

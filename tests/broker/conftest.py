@@ -17,8 +17,14 @@ from joserfc.jwk import ECKey
 
 from demarkus_broker import keys
 from demarkus_broker.identity import Person, person_of
+from demarkus_broker.mcp.gate import admit
+from demarkus_broker.mcp.tools.table import TOOLS
+from demarkus_broker.mcp.tools.tool import Outcome, Refusal
 from demarkus_broker.settings import WorldSettings
+from demarkus_broker.worlds.directory import Directory, Entry
 from mark_protocol.grants import key_id
+from mark_protocol.request import Request
+from mark_protocol.response import Response
 
 
 def pem(private: Any) -> bytes:
@@ -125,3 +131,63 @@ def a_world() -> Callable[..., WorldSettings]:
         return WorldSettings.model_validate(defaults | fields)
 
     return build
+
+
+WRITES = ("PUBLISH", "APPEND", "ARCHIVE")
+
+
+class ScriptedWorlds:
+    """Worlds that answer writes with `write` and reads by path, or by world and path; everything asked is kept."""
+
+    def __init__(self, worlds: list[WorldSettings], *, write: Any, reads: Mapping[str, Any]) -> None:
+        self._directory = Directory(worlds, generation=0)
+        self._write = write
+        self._reads = reads
+        self.asked: list[Request] = []
+
+    def find(self, name: str, person: Person) -> Entry | None:
+        return self._directory.find(name, person)
+
+    def readable(self, person: Person) -> list[Entry]:
+        return self._directory.readable(person)
+
+    async def ask(self, person: Person, entry: Entry, request: Request) -> Response:
+        self.asked.append(request)
+        if request.verb in WRITES:
+            answer = self._write
+        else:
+            missing = Response("not-found", {}, b"\n# Not found\n\nnothing is here\n")
+            by_path = self._reads.get(request.path, missing)
+            answer = self._reads.get(f"{entry.name}{request.path}", by_path)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(request) if callable(answer) else answer
+
+    @property
+    def writes(self) -> list[Request]:
+        return [request for request in self.asked if request.verb in WRITES]
+
+
+@pytest.fixture
+def run(a_world: Any, a_person: Any) -> Callable[..., Any]:
+    """Calls a tool against scripted worlds; gives what it answers (an outcome or a refusal) and the worlds."""
+
+    async def call(
+        tool: str,
+        *,
+        write: Any = None,
+        reads: Mapping[str, Any] | None = None,
+        worlds: tuple[str, ...] = ("kitchen",),
+        **arguments: Any,
+    ) -> tuple[Outcome | Refusal, ScriptedWorlds]:
+        access = {"writers": [{"emails": ["ann@example.com"]}]}
+        scripted = ScriptedWorlds([a_world(name, access=access) for name in worlds], write=write, reads=reads or {})
+        takes = TOOLS[tool].world_arguments
+        given = dict.fromkeys(takes, "mark://kitchen/tea.md") | arguments
+        try:
+            admitted = admit(TOOLS[tool], given, person=a_person("ann"), agent="kettle", worlds=scripted)
+            return await TOOLS[tool].handler(admitted), scripted
+        except Refusal as refusal:
+            return refusal, scripted
+
+    return call

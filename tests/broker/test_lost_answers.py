@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from demarkus_broker.identity import Person
-from demarkus_broker.mcp.gate import admit
-from demarkus_broker.mcp.tools.table import TOOLS
-from demarkus_broker.mcp.tools.tool import Kind, Outcome, Refusal
-from demarkus_broker.worlds.directory import Directory, Entry
+from demarkus_broker.mcp.tools.tool import Kind
 from demarkus_broker.worlds.errors import AnswerLost, GrantRefused, Unavailable
-from mark_protocol.request import Request
 from mark_protocol.response import Response
 
 LOST = AnswerLost("kitchen", "its answer was lost")
@@ -21,55 +15,9 @@ GONE = Unavailable("kitchen", "it can't be reached", after=3.0)
 MISSING = Response("not-found", {}, b"\n# Not found\n\n/tea.md not found\n")
 
 
-class ScriptedWorlds:
-    """Worlds that answer a write and reads as they are told; everything asked is kept."""
-
-    def __init__(self, world: Any, *, write: Any, reads: dict[str, Any]) -> None:
-        self._directory = Directory([world], generation=0)
-        self._write = write
-        self._reads = reads
-        self.asked: list[Request] = []
-
-    def find(self, name: str, person: Person) -> Entry | None:
-        return self._directory.find(name, person)
-
-    def readable(self, person: Person) -> list[Entry]:
-        return self._directory.readable(person)
-
-    async def ask(self, person: Person, entry: Entry, request: Request) -> Response:
-        self.asked.append(request)
-        answer = self._reads.get(request.path, MISSING) if request.verb in ("FETCH", "VERSIONS") else self._write
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    @property
-    def writes(self) -> list[Request]:
-        return [request for request in self.asked if request.verb in ("PUBLISH", "APPEND", "ARCHIVE")]
-
-
 def a_version(number: int, body: bytes, **metadata: str) -> Response:
     keys = {"version": str(number), "modified": "2026-11-30T09:00:00Z", "agent": "kettle"}
     return Response("ok", keys | metadata, body)
-
-
-@pytest.fixture
-def run(a_world: Any, a_person: Any) -> Callable[..., Any]:
-    """Calls a tool against scripted worlds; gives what it answers (an outcome or a refusal) and the worlds."""
-
-    async def call(
-        tool: str, *, write: Any, reads: dict[str, Any] | None = None, **arguments: Any
-    ) -> tuple[Outcome | Refusal, ScriptedWorlds]:
-        world = a_world(access={"writers": [{"emails": ["ann@example.com"]}]})
-        worlds = ScriptedWorlds(world, write=write, reads=reads or {})
-        given = {"url": "mark://kitchen/tea.md"} | arguments
-        try:
-            admitted = admit(TOOLS[tool], given, person=a_person("ann"), agent="kettle", worlds=worlds)
-            return await TOOLS[tool].handler(admitted), worlds
-        except Refusal as refusal:
-            return refusal, worlds
-
-    return call
 
 
 async def test_a_lost_publish_that_is_there_is_reported_as_made(run: Any) -> None:

@@ -111,8 +111,8 @@ def test_the_demonstration_works_twice(tmp_path: Path) -> None:
         outputs.append(done.stdout)
     first, second = outputs
     assert " 0 unchanged, 0 refused" in first
-    assert "conflict: written for version 0, there is 1; nothing was written" in first
-    assert "conflict: written for version 2, there is 3; nothing was written" in second
+    assert "merge-candidate: written for version 0, there is 1; nothing was written" in first
+    assert "merge-candidate: written for version 2, there is 3; nothing was written" in second
     assert "chain-valid: true" in second
     assert second.count(" 0 new versions, ") == 2
     assert "\x1b" not in second

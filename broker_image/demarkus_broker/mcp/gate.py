@@ -47,7 +47,7 @@ def _arguments(tool: Tool[A], given: Mapping[str, Any]) -> A:
         for item in error.errors(include_url=False, include_context=False, include_input=False):
             field = ".".join(str(part) for part in item["loc"])
             problem = _WORDS.get(item["type"]) or item["msg"].removeprefix("Value error, ")
-            problems.append(f"{field}: {problem}")
+            problems.append(f"{field}: {problem}" if field else problem)
         takes = ", ".join(tool.arguments.model_fields) or "no arguments"
         raise Refusal(Kind.ARGUMENT, "; ".join(problems), f"{tool.name} takes {takes}.") from None
 

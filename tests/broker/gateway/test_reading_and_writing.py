@@ -53,31 +53,32 @@ async def test_agent_and_user_are_stamped_whatever_the_caller_says(universe: Any
     assert (stamped["user"], stamped["agent"]) == ("bob@example.com", "mcp")
 
 
-async def test_the_loser_of_a_conflict_gets_both_texts_and_can_go_on(universe: Any, a_path: str) -> None:
-    """F15."""
+async def test_f15_the_loser_gets_both_texts_and_can_go_on(universe: Any, a_path: str) -> None:
     url = f"mark://kitchen{a_path}"
     async with universe.client("ann") as ann, universe.client("bob") as bob:
         await ann.call_tool("mark_publish", {"url": url, "body": "one\n", "expected_version": 0})
         await bob.call_tool("mark_publish", {"url": url, "body": "one\nbob\n", "expected_version": 1})
         late = await ann.call_tool("mark_publish", {"url": url, "body": "one\nann\n", "expected_version": 1})
-        assert word(late) == "conflict"
-        assert late.structured_content["metadata"] == {"your-version": "1", "server-version": "2"}
+        assert word(late) == "merge-candidate"
+        assert late.structured_content["metadata"]["publish-at-version"] == "2"
+        assert late.structured_content["metadata"]["has-markers"] == "true"
         assert late.structured_content["current"]["body"] == "one\nbob\n"
-        assert "one\nbob\n" in text_of(late)
+        assert "bob\n" in text_of(late)
+        assert "ann\n" in text_of(late)
         merged = await ann.call_tool("mark_publish", {"url": url, "body": "one\nbob\nann\n", "expected_version": 2})
         assert word(merged) == "created"
         last = await bob.call_tool("mark_fetch", {"url": url})
     assert last.structured_content["body"] == "one\nbob\nann\n"
 
 
-async def test_creating_what_is_there_is_a_conflict_and_writes_nothing(universe: Any, a_path: str) -> None:
+async def test_creating_what_is_there_writes_nothing(universe: Any, a_path: str) -> None:
     url = f"mark://kitchen{a_path}"
     async with universe.client("ann") as client:
         await client.call_tool("mark_publish", {"url": url, "body": "first", "expected_version": 0})
     async with universe.client("bob") as client:
         second = await client.call_tool("mark_publish", {"url": url, "body": "second", "expected_version": 0})
         there = await client.call_tool("mark_fetch", {"url": url})
-    assert word(second) == "conflict"
+    assert word(second) == "merge-candidate"
     assert (there.structured_content["body"], there.structured_content["metadata"]["version"]) == ("first", "1")
 
 

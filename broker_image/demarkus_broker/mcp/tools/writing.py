@@ -6,12 +6,14 @@ the text that is there now, and a write whose answer was lost is looked up, neve
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from demarkus_broker.mcp.tools.answers import ordered, outcome
 from demarkus_broker.mcp.tools.tool import A, Call, Kind, Outcome, Refusal, Target
+from mark_protocol.merge import Merged, merge
 from mark_protocol.metadata import AGENT, CONTROL_KEYS, EXPECTED_VERSION, STORE_KEYS, TAGS, USER, normalise_tags
 from mark_protocol.request import Request, Verb
 from mark_protocol.response import Response
@@ -20,16 +22,25 @@ from mark_protocol.status import Status
 STAMPED = frozenset({AGENT, USER})
 """Set on the way, never by the caller: `agent` by the gateway, `user` by the world from the grant."""
 
+MERGE_CANDIDATE = "merge-candidate"
+"""The gateway's own word: nothing was written, and here is a text that holds both changes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """A PUBLISH or APPEND for one version. `metadata` are the publisher keys as they are sent."""
+    """A PUBLISH or APPEND for one version.
+
+    Attributes:
+        metadata: the publisher keys as they are sent.
+        merged: whether a conflict is answered with a text that holds both changes, for its caller to look through.
+    """
 
     verb: Verb
     path: str
     expected: int
     body: bytes
     metadata: Mapping[str, str] = field(default_factory=dict)
+    merged: bool = False
 
     @property
     def request(self) -> Request:
@@ -68,12 +79,12 @@ class _Found(Enum):
 
 async def _look(call: Call[A], target: Target, write: Write) -> tuple[_Found, Response]:
     """Look at the version that the write was to make: whole body and every sent key decide, not a likeness."""
-    there = await _fetch_version(call, target, write.expected + 1)
+    there = await fetch_version(call, target, write.expected + 1)
     if there.status != Status.OK:
         return _Found.NOTHING, there
     wanted = write.body
     if write.verb is Verb.APPEND:
-        base = await _fetch_version(call, target, write.expected)
+        base = await fetch_version(call, target, write.expected)
         if base.status != Status.OK:
             return _Found.ANOTHER, there  # pruned: it can't be shown to be ours
         wanted = joined(base.body, write.body)
@@ -103,18 +114,23 @@ async def _settle(call: Call[A], target: Target, write: Write, lost: Refusal) ->
 async def _conflict(call: Call[A], target: Target, write: Write, version: str) -> Outcome:
     """The answer to a write that came too late: with the text that is there now, so that nobody loses one.
 
-    If what is there now is this very write (its caller repeats it after a lost answer), it is reported as made.
-    `version` is the document's as far as it is known already.
+    If the version it was to make is this very write (its caller repeats it after a lost answer), it is reported as
+    made. `version` is the document's as far as it is known already.
     """
     try:
         current = await call.ask(target, Request(Verb.FETCH, target.path))
         version = current.metadata.get("version", version)
-        if version == str(write.expected + 1):
+        if version != str(write.expected):
             found, there = await _look(call, target, write)
             if found is _Found.OURS:
-                return _made(there, help="This write had been made before; it was not made again.")
+                help = "This write had been made before; it was not made again."
+                if version not in ("", str(write.expected + 1)):
+                    help += f" The document is at version {version} by now."
+                return _made(there, help=help)
+        candidate = await _candidate(call, target, write, current) if write.merged else None
     except Refusal:
         current = Response(status="")  # the world has just gone: its conflict is still the answer
+        candidate = None
     keys = {"your-version": str(write.expected), "server-version": version}
     if current.status != Status.OK:
         return Outcome(
@@ -124,12 +140,54 @@ async def _conflict(call: Call[A], target: Target, write: Write, version: str) -
             "and write that with the version you fetched as expected_version.",
         )
     text = current.body.decode("utf-8", errors="replace")
+    data = {"current": {"version": version, "metadata": ordered(current.metadata), "body": text}}
+    if candidate is not None:
+        return _proposed(write, candidate, version, data)
     return Outcome(
         status=Status.CONFLICT,
         keys=keys,
         body=f"Nothing was written. The document as it is now, version {version}:\n\n{text}",
         help=f"Put your change into the text below and write it with expected_version {version}.",
-        data={"current": {"version": version, "metadata": ordered(current.metadata), "body": text}},
+        data=data,
+    )
+
+
+async def _candidate(call: Call[A], target: Target, write: Write, current: Response) -> Merged | None:
+    """The write's text and the current one put together; None where there is nothing to compare them with."""
+    if current.status != Status.OK or write.verb is not Verb.PUBLISH or not write.body:
+        return None
+    base = b""
+    if write.expected:
+        before = await fetch_version(call, target, write.expected)
+        if before.status != Status.OK:
+            return None  # pruned
+        base = before.body
+    try:
+        current.body.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    version = current.metadata.get("version", "")
+    labels = {"our_label": "yours", "their_label": f"version {version}"}
+    return await asyncio.to_thread(merge, base, write.body, current.body, **labels)
+
+
+def _proposed(write: Write, candidate: Merged, version: str, data: Mapping[str, object]) -> Outcome:
+    """A merge for the caller to look through. It is never written without them."""
+    if candidate.conflicts:
+        todo = "Both texts are in the one below. Settle what stands between markers,"
+    else:
+        todo = "The text below holds both changes. Look it through,"
+    return Outcome(
+        status=MERGE_CANDIDATE,
+        keys={
+            "your-version": str(write.expected),
+            "current-version": version,
+            "publish-at-version": version,
+            "has-markers": "true" if candidate.conflicts else "false",
+        },
+        body=candidate.text.decode("utf-8"),
+        help=f"Nothing was written: the document has changed. {todo} and publish it with expected_version {version}.",
+        data=data,
     )
 
 
@@ -138,7 +196,7 @@ def joined(base: bytes, addition: bytes) -> bytes:
     return base + (b"\n" if base and not base.endswith(b"\n") else b"") + addition
 
 
-async def _fetch_version(call: Call[A], target: Target, version: int) -> Response:
+async def fetch_version(call: Call[A], target: Target, version: int) -> Response:
     return await call.ask(target, Request(Verb.FETCH, f"{target.path}/v{version}"))
 
 
