@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 LOCKS := world broker operator dev
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all conformance test-stress test-histories test-load fuzz bench-store bench-world measure-content lint format crds chart control-plane lock clean
+.PHONY: help env demo test test-all conformance test-stress test-histories test-load fuzz bench-operator bench-store bench-world measure-content lint format crds chart control-plane lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ test-load: $(STAMP) ## 64 clients at a world for 10 minutes, with faults and rel
 fuzz: FUZZ_SECONDS ?= 600
 fuzz: $(STAMP) ## what comes from strangers, mutated for 10 minutes: parsers guided by coverage, a world under datagrams
 	@$(BIN)/python -m tests.fuzz.campaign --seconds $(FUZZ_SECONDS)
+
+bench-operator: $(STAMP) ## what the operator does with 1,000 Worlds: changes, a restart, memory, reads when quiet
+	@$(BIN)/python -m tests.benchmarks.operator
 
 bench-store: $(STAMP) ## what the store engine does on this machine: commits a second, cold start, memory
 	@$(BIN)/python -m tests.benchmarks.store

@@ -99,3 +99,12 @@ async def test_a_world_that_lost_its_labels_is_found_by_its_name(acme: Acme) -> 
     await acme.converge()
     assert acme.port.objects[config]["metadata"]["uid"] == before
     assert acme.port.objects[config]["metadata"]["labels"]["app.kubernetes.io/instance"] == "handbook"
+
+
+async def test_a_volume_that_lost_its_labels_is_still_ours(acme: Acme) -> None:
+    """It has no owner to tell by; that we applied it tells."""
+    await a_settled(acme)
+    claim = WorldNames("acme", "handbook").claim
+    acme.port.edit(claim, "metadata", "labels", "app.kubernetes.io/instance", value="other")
+    await acme.converge()
+    assert acme.port.objects[claim]["metadata"]["labels"]["app.kubernetes.io/instance"] == "handbook"

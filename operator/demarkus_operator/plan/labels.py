@@ -78,11 +78,16 @@ def universe_labels(universe: str) -> dict[str, str]:
 def is_ours(seen: Manifest, wanted: Mapping[str, str], owner_uid: str) -> bool:
     """Whether an object that bears the name of a child is that child.
 
-    It is if it says so by its labels (a Secret that outlived its World) or by its owner (a child whose labels
-    somebody edited).
+    It is if it says so by its labels (a Secret that outlived its World), by its owner (a child whose labels somebody
+    edited), or, having none, by our entry in its record of managed fields (a volume or record whose labels somebody
+    edited). The last is no proof for a Secret: there the name of one child may be made like that of another.
     """
     metadata: Mapping[str, Any] = seen["metadata"]
     labels = metadata.get("labels") or {}
     if all(labels.get(key) == wanted[key] for key in (NAME, INSTANCE, MANAGED_BY)):
         return True
-    return any(owner.get("uid") == owner_uid for owner in metadata.get("ownerReferences") or ())
+    owners = metadata.get("ownerReferences") or ()
+    if owners or seen["kind"] == "Secret":
+        return any(owner.get("uid") == owner_uid for owner in owners)
+    entries = metadata.get("managedFields") or ()
+    return any((entry.get("manager"), entry.get("operation")) == (MANAGER, "Apply") for entry in entries)

@@ -13,7 +13,7 @@ from typing import Any
 
 from demarkus_operator import material
 from demarkus_operator.cluster.apply import difference
-from demarkus_operator.cluster.port import AlreadyExists, Port, Refused
+from demarkus_operator.cluster.port import AlreadyExists, Invalid, Port, Refused
 from demarkus_operator.plan.objects import Attempt, Change, Generate, Manifest, Observed, Plan, Ref
 
 Denied = tuple[Attempt, Refused]
@@ -81,7 +81,7 @@ async def carry_out(
         if differs is not None:
             ref = Ref.of(manifest)
             live = observed.get(ref)
-            saw(await port.apply(manifest if live is None else _guarded(manifest, live)))
+            saw(await (port.apply(manifest) if live is None else _put_right(port, manifest, live)))
             writes.note("apply", ref, differs)
 
     for manifest in plan.apply:
@@ -101,6 +101,22 @@ async def carry_out(
 def _differs(manifest: Manifest, observed: Observed) -> str | None:
     live = observed.get(Ref.of(manifest))
     return "it is absent" if live is None else difference(live, manifest)
+
+
+async def _put_right(port: Port, manifest: Manifest, live: Manifest) -> Manifest:
+    """Applies over what is there. An apply leaves what others put into a list, and that may be in the way of ours (a
+    port of the same name); then the lists are first made what they should be.
+    """
+    try:
+        return await port.apply(_guarded(manifest, live))
+    except Invalid as refused:
+        names = ("apiVersion", "kind", "metadata")
+        content = {key: value for key, value in manifest.items() if key not in names}
+        try:
+            await port.patch(Ref.of(manifest), content, live["metadata"]["resourceVersion"])
+        except Invalid:
+            raise refused from None
+        return await port.apply(_guarded(manifest, live))
 
 
 def _guarded(manifest: Manifest, live: Manifest) -> dict[str, Any]:
