@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Any
 
-import pytest
-
-from demarkus_operator.cluster import rbac
-from demarkus_operator.plan.names import WorldNames
 from dev.cluster.plane import ControlPlane
 from tests.cluster.home import EXAMPLE, OPERATOR_NAMESPACE, Home, OperatorProcess, eventually
 
@@ -75,62 +69,3 @@ async def test_an_operator_without_rights_says_which_it_lacks(home: Home, plane:
     (line,) = operator.lines("ending")
     assert "can't list Worlds and Universes" in line["error"]
     assert 'cannot list resource "universes"' in line["error"]
-
-
-@pytest.fixture
-def granted() -> set[tuple[str, str, str]]:
-    """What the roles allow, as (namespace or empty, resource, verb)."""
-    found = set()
-    for manifest in rbac.manifests(OPERATOR_NAMESPACE):
-        for rule in manifest.get("rules", ()):
-            scope = manifest["metadata"].get("namespace", "")
-            found |= {(scope, resource, verb) for resource in rule["resources"] for verb in rule["verbs"]}
-    return found
-
-
-def used(calls: Iterable[dict[str, Any]]) -> set[tuple[str, str, str]]:
-    """What calls needed, in the same form."""
-    found = set()
-    for call in calls:
-        target = call["objectRef"]
-        resource = "/".join(filter(None, (target["resource"], target.get("subresource"))))
-        scope = OPERATOR_NAMESPACE if resource == "leases" else ""
-        found.add((scope, resource, call["verb"]))
-        if call["verb"] == "patch" and call["responseStatus"]["code"] == 201:
-            found.add((scope, resource, "create"))  # an apply of something that was absent
-    return found
-
-
-async def test_rights_are_what_is_needed_and_no_more(home: Home, granted: set[tuple[str, str, str]]) -> None:
-    """A life of a universe with everything in it; then the roles against the API server's log of calls."""
-    operator = await home.operator()
-    home.apply_files(sorted(EXAMPLE.iterdir()))
-    await home.settled()
-    names = WorldNames(home.namespace, "packages")
-    one_replica = json.dumps({"spec": {"broker": {"replicas": 1}}})
-    home.kubectl("patch", "universe/acme", "--type=merge", "--patch", one_replica)
-    no_tokens = json.dumps({"spec": {"tokens": None}})
-    home.kubectl("patch", "world/packages", "--type=merge", "--patch", no_tokens)
-
-    async def gone() -> bool:
-        return await home.find(names.token("importer")) is None and not home.kubectl("get", "pdb", "--output=name")
-
-    await eventually("the token and the budget are gone", gone)
-    for kind in ("configmap", "deployment", "networkpolicy", "pvc", "service", "serviceaccount", "statefulset"):
-        home.kubectl("label", kind, "--all", "demarkus.io/universe=other", "--overwrite")
-    await home.settled()
-    await operator.stop()
-    calls = home.plane.audit()
-    account = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{rbac.NAME}"
-    ours = [call for call in calls if call["user"]["username"] == account and "objectRef" in call]
-    assert [call["requestURI"] for call in ours if call["responseStatus"]["code"] == 403 and not quota(call)] == []
-    needed = used(ours)
-    unused = {right for right in granted if right[1] not in ("worlds/finalizers", "universes/finalizers")} - needed
-    # A Namespace is read only for a World that lives in another than its Universe.
-    assert unused - {("", "namespaces", "get")} == set()
-    assert not {verb for _, resource, verb in needed if resource == "secrets"} & {"list", "watch"}
-
-
-def quota(call: dict[str, Any]) -> bool:
-    """Whether a refusal was not about rights."""
-    return call.get("annotations", {}).get("authorization.k8s.io/decision") == "allow"
