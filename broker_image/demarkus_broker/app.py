@@ -1,7 +1,8 @@
 """The broker put together: files, keys, worlds, MCP, HTTP, probes; started, kept up to date, and ended in order.
 
 Content-watched are broker.yaml, the keys directory and the CA bundle; what changes in them holds from the next request
-on. Where to listen and where keys and CA lie is read once: a change there is said in the log and waits for a restart.
+on. Where to listen and where keys, CA and logins lie is read once: a change there is said in the log and waits for a
+restart.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import uvicorn
 from cryptography import x509
 
 from demarkus_base import logs, metrics
+from demarkus_base.blobs.port import BlobError
 from demarkus_base.health import HealthServer, Readiness
 from demarkus_base.settings import SettingsError, Watched
 from demarkus_broker import keys, settings
 from demarkus_broker.front import Front
 from demarkus_broker.mcp.server import Gateway
 from demarkus_broker.metrics import Metrics
+from demarkus_broker.oauth.routes import routes
+from demarkus_broker.oauth.service import SignIn, opened
 from demarkus_broker.settings import BrokerSettings, HostPort
 from demarkus_broker.worlds.pool import WorldPool
 from demarkus_broker.worlds.universe import Universe
@@ -70,17 +74,10 @@ class Broker:
             interval=interval,
         )
         self._registry = metrics.new_registry()
-        broker_metrics = Metrics(self._registry)
-        self._pool = WorldPool(metrics=broker_metrics)
-        self._universe = Universe(keys=lambda: self._keys.value, pool=self._pool, metrics=broker_metrics)
-        gateway = Gateway(self._universe, version=version("demarkus"), metrics=broker_metrics)
-        self._front = Front(
-            mcp=gateway.sessions.handle_request,
-            settings=lambda: self._settings.value,
-            keys=lambda: self._keys.value,
-            lifespan=lambda app: gateway.sessions.run(),
-            metrics=broker_metrics,
-        )
+        self._metrics = Metrics(self._registry)
+        self._pool = WorldPool(metrics=self._metrics)
+        self._universe = Universe(keys=lambda: self._keys.value, pool=self._pool, metrics=self._metrics)
+        self._sign_in: SignIn | None = None
         self._stopping = False
         self.http = self.health = HostPort("", 0)
 
@@ -93,39 +90,75 @@ class Broker:
         self._set_log_level()
         self._adopt()
         health = HealthServer(*self._start.listen.health, self._readiness, registry=self._registry)
-        with _listener(self._start.listen.http) as http:
-            server = _Server(_configuration(self._front))
-            try:
-                await health.start()
-            except OSError as error:
-                raise StartError(f"listen.health: {self._start.listen.health}: {error.strerror}") from error
-            self.http = HostPort(*http.getsockname()[:2])
-            self.health = HostPort(*health.address)
-            work = asyncio.create_task(self._work(server, http), name="broker")
-            try:
-                await _listening(server, work)
-                log.info("serving", extra={"fields": {"url": self._start.public_url, "http": str(self.http)}})
-                yield work
-            finally:
-                self._stopping = True
-                server.should_exit = True
-                await asyncio.wait([work], timeout=GRACE + 5)
-                work.cancel()
-                await asyncio.wait([work])
-                await self._pool.close()
-                await health.close()
+        async with self._signing_in() as sign_in:
+            with _listener(self._start.listen.http) as http:
+                server = _Server(_configuration(self._front(sign_in)))
+                try:
+                    await health.start()
+                except OSError as error:
+                    raise StartError(f"listen.health: {self._start.listen.health}: {error.strerror}") from error
+                self.http = HostPort(*http.getsockname()[:2])
+                self.health = HostPort(*health.address)
+                work = asyncio.create_task(self._work(server, http, sign_in), name="broker")
+                try:
+                    await _listening(server, work)
+                    log.info("serving", extra={"fields": {"url": self._start.public_url, "http": str(self.http)}})
+                    yield work
+                finally:
+                    self._stopping = True
+                    server.should_exit = True
+                    await asyncio.wait([work], timeout=GRACE + 5)
+                    work.cancel()
+                    await asyncio.wait([work])
+                    await self._pool.close()
+                    await health.close()
 
-    async def _work(self, server: _Server, http: socket.socket) -> None:
+    def _front(self, sign_in: SignIn) -> Front:
+        gateway = Gateway(self._universe, version=version("demarkus"), metrics=self._metrics)
+        return Front(
+            mcp=gateway.sessions.handle_request,
+            settings=lambda: self._settings.value,
+            keys=lambda: self._keys.value,
+            sign_in=routes(sign_in.office),
+            can_sign_in=lambda: sign_in.office.is_open,
+            lifespan=lambda app: gateway.sessions.run(),
+            metrics=self._metrics,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _signing_in(self) -> AsyncIterator[SignIn]:
+        """Signing in, for as long as the broker serves. Raises StartError if the place for logins can't be had."""
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                self._sign_in = await stack.enter_async_context(
+                    opened(
+                        start=self._start.state,
+                        settings=lambda: self._settings.value,
+                        keys=lambda: self._keys.value,
+                        metrics=self._metrics,
+                    )
+                )
+            except (BlobError, ValueError) as error:
+                raise StartError(f"state: {error}") from error
+            yield self._sign_in
+
+    async def _work(self, server: _Server, http: socket.socket, sign_in: SignIn) -> None:
         watched: list[_Watched] = [self._settings, self._keys, self._roots]
         async with asyncio.TaskGroup() as group:
             watchers = [group.create_task(one.watch()) for one in watched]
+            watchers.append(group.create_task(sign_in.work()))
             await server.serve(sockets=[http])
             for watcher in watchers:
                 watcher.cancel()
 
     def _settings_changed(self, new: BrokerSettings) -> None:
         self._set_log_level()
-        for name, attribute in (("listen", "listen"), ("keys", "keys"), ("caBundle", "ca_bundle")):
+        for name, attribute in (
+            ("listen", "listen"),
+            ("keys", "keys"),
+            ("caBundle", "ca_bundle"),
+            ("state", "state"),
+        ):
             if getattr(new, attribute) != getattr(self._start, attribute):
                 log.warning("a change waits for a restart", extra={"fields": {"field": name}})
         self._adopt()
@@ -148,7 +181,10 @@ class Broker:
             "errors": {name: one.error for name, one in watched.items() if one.error},
             "version": version("demarkus"),
         }
-        return Readiness(not self._stopping, ("stopping",) if self._stopping else (), details)
+        reasons = ["stopping"] if self._stopping else []
+        if self._sign_in is not None and self._sign_in.problem:
+            reasons.append(self._sign_in.problem)
+        return Readiness(not reasons, tuple(reasons), details)
 
 
 @contextlib.asynccontextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -47,7 +47,9 @@ log = logging.getLogger(__name__)
 
 
 class Front:
-    """The ASGI application in front of MCP. `settings` and `keys` give what is in force now."""
+    """The ASGI application in front of MCP. `settings` and `keys` give what is in force now; `sign_in` are the routes
+    of the authorization server, and `can_sign_in` says whether it serves at present.
+    """
 
     def __init__(
         self,
@@ -55,6 +57,8 @@ class Front:
         mcp: ASGIApp,
         settings: Callable[[], BrokerSettings],
         keys: Callable[[], Keys],
+        sign_in: Sequence[Route],
+        can_sign_in: Callable[[], bool],
         lifespan: Lifespan[Starlette],
         metrics: Metrics,
         now: Callable[[], float] = time.time,
@@ -62,6 +66,7 @@ class Front:
         self._mcp = mcp
         self._settings = settings
         self._keys = keys
+        self._can_sign_in = can_sign_in
         self._metrics = metrics
         self._now = now
         self._under_way = 0
@@ -71,7 +76,7 @@ class Front:
         ]
         endpoint = _Endpoint(self._serve_mcp)
         self._routes = Starlette(
-            routes=[Route("/mcp", endpoint), Route("/mcp/", endpoint), *well_known], lifespan=lifespan
+            routes=[Route("/mcp", endpoint), Route("/mcp/", endpoint), *well_known, *sign_in], lifespan=lifespan
         )
         self._routes.router.redirect_slashes = False
 
@@ -89,7 +94,9 @@ class Front:
             public = {"Access-Control-Allow-Origin": "*", "Cache-Control": "max-age=300"}
             if request.method == "OPTIONS":
                 return Response(status_code=204, headers={**_PREFLIGHT, **public})
-            return JSONResponse(resource.metadata(self._settings().public_url + suffix), headers=public)
+            url = self._settings().public_url
+            issuer = url if self._can_sign_in() else None
+            return JSONResponse(resource.metadata(url + suffix, issuer=issuer), headers=public)
 
         return document
 

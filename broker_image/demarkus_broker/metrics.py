@@ -41,3 +41,9 @@ class Metrics:
         )
         self.grants_signed = Counter("demarkus_broker_grants_signed", "Grants signed", registry=registry)
         self.grants_kept = Gauge("demarkus_broker_grants_kept", "Grants kept for use again", registry=registry)
+        self.sign_ins = Counter(
+            "demarkus_broker_sign_ins",
+            "Steps of signing in, by event (authorize, token, ...) and outcome (an error code, or a word)",
+            ["event", "outcome"],
+            registry=registry,
+        )

@@ -292,6 +292,12 @@ class BrokerSettings(_Section):
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")
+    def _sign_in_has_a_place_for_logins(self) -> Self:
+        if self.identity is not None and self.state is None:
+            raise ValueError("identity needs state: where logins are kept")
+        return self
+
+    @model_validator(mode="after")
     def _worlds_have_names_of_their_own(self) -> Self:
         seen: set[str] = set()
         for world in self.worlds:

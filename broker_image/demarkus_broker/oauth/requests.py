@@ -64,8 +64,8 @@ def judge(sent: Parameters, *, client: Client, redirect_uri: str, public_url: st
     if not pkce.is_challenge(challenge):
         raise OAuthError(Code.INVALID_REQUEST, "code_challenge is no SHA-256 in base64url")
     state = sent.get("state")
-    if state is not None and len(state) > MAX_STATE:
-        raise OAuthError(Code.INVALID_REQUEST, f"state has at most {MAX_STATE} characters")
+    if state is not None and not (len(state) <= MAX_STATE and state.isascii() and state.isprintable()):
+        raise OAuthError(Code.INVALID_REQUEST, f"state is at most {MAX_STATE} printable ASCII characters")
     resources.check(sent.all("resource"), public_url)
     return AuthorizationRequest(
         client_id=client.id,

@@ -95,6 +95,17 @@ class Logins:
         """Whether a login was ended."""
         return await self._facts.read(f"logins/{name}/ended") is not None
 
+    async def newest_check(self, name: str) -> tuple[int, Mapping[str, Any] | None]:
+        """The number of the newest check of a login's person, and what it found; 0 and None before the first."""
+        keys = await self._facts.keys(f"logins/{name}/check-")
+        if not keys:
+            return 0, None
+        return int(keys[-1].rpartition("-")[2]), await self._facts.read(keys[-1])
+
+    async def tell_check(self, name: str, number: int, found: Mapping[str, Any]) -> bool:
+        """Note what a check of a login's person found; False if there is one of that number."""
+        return await self._facts.tell(f"logins/{name}/check-{number:08d}", found)
+
     async def _succeed(self, used: rotation.Token, lane: str, now: float) -> rotation.Token | None:
         token = rotation.make(used.login, used.generation + 1, lane, self._entropy(names.ENTROPY))
         body = {"hash": names.digest(token.secret), "at": int(now)}

@@ -28,6 +28,7 @@ FIRST_LANE = "0" * 8
 
 _TOKEN = re.compile(r"(?P<login>[0-9]{10}-[0-9a-f]{32})\.(?P<n>[1-9][0-9]{0,7})\.(?P<lane>[0-9a-f]{8})\.[0-9a-f]{32}")
 _KEY = re.compile(r"logins/(?P<login>[^/]+)/(?P<n>[0-9]{8})-(?P<lane>[0-9a-f]{8})")
+_CHECK = re.compile(r"logins/(?P<login>[^/]+)/(?P<lane>check)-(?P<n>[0-9]{8})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +89,13 @@ def judge(successor: Mapping[str, Any], *, generation: int, now: float) -> Used:
 
 
 def superseded(keys: Iterable[str]) -> list[str]:
-    """Of the keys of logins, the tokens that need not be remembered any more, oldest first.
+    """Of the keys of logins, the tokens and checks that need not be remembered any more, oldest first.
 
     In that order they have to be deleted: a token must not outlive its successor, or it could be used once more.
     """
     lanes: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for key in keys:
-        found = _KEY.fullmatch(key)
+        found = _KEY.fullmatch(key) or _CHECK.fullmatch(key)
         if found:
             lanes.setdefault((found["login"], found["lane"]), []).append((int(found["n"]), key))
     return [key for lane in lanes.values() for _, key in sorted(lane)[: -(KEPT + 1)]]
