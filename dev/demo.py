@@ -227,7 +227,7 @@ async def look_around(call: Call, screen: Screen) -> None:
 
     listing = await call("mark_list", url="mark://packages/")
     screen.line(f"mark_list      mark://packages/  {listing['metadata']['entries']} entries")
-    fetched = await call("mark_fetch", url="mark://packages/pydantic.md")
+    fetched = await call("mark_fetch", url="mark://packages/pydantic.md", force=True)
     text = fetched["body"]
     title = next(line for line in text.splitlines() if line.strip())
     version = fetched["metadata"]["version"]

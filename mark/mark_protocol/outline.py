@@ -79,6 +79,16 @@ class Section:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of an outline: a heading, its anchor, and how many lines it and all below it have."""
+
+    level: int
+    text: str
+    anchor: str
+    lines: int
+
+
 def first_title(body: bytes) -> str:
     """The text of the first level-1 ATX heading outside code, or ""."""
     fence = ""
@@ -123,6 +133,24 @@ def sections(body: bytes) -> list[Section]:
 def headings(body: bytes) -> list[Heading]:
     """The headings of a document that are not empty."""
     return list(_headings(_LINE_ENDS.split(body.decode(errors="replace"))))
+
+
+def entries(body: bytes) -> list[Entry]:
+    """The outline of a document: a row for each heading, with its anchor and the size of its section."""
+    lines = _LINE_ENDS.split(body.decode(errors="replace"))
+    last = len(lines) - (not lines[-1])
+    found = list(_headings(lines))
+    taken: dict[str, int] = {}
+    rows: list[Entry] = []
+    open_rows: list[int] = []
+    ends = [last] * len(found)
+    for number, heading in enumerate(found):
+        while open_rows and found[open_rows[-1]].level >= heading.level:
+            ends[open_rows.pop()] = heading.start
+        open_rows.append(number)
+    for heading, end in zip(found, ends, strict=True):
+        rows.append(Entry(heading.level, heading.text, _free_anchor(heading.text, taken), end - heading.start))
+    return rows
 
 
 def cut(body: bytes, anchor: str) -> bytes | None:

@@ -57,7 +57,7 @@ def test_addresses_that_hold(text: str, world: str, path: str) -> None:
         ("mark://kitchen/a%zz.md", "two hex digits"),
         ("mark://kitchen/100%", "two hex digits"),
         ("mark://kitchen/%ff.md", "not UTF-8"),
-        ("mark://kitchen/\ud800.md", "not UTF-8"),
+        ("mark://kitchen/\ud800.md", "without surrogates"),
         ("mark://kitchen/a%0Ab.md", "control character"),
         ("mark://kitchen/a%00b.md", "control character"),
         ("mark://kitchen/a\nb.md", "control character"),
@@ -74,3 +74,10 @@ def test_addresses_that_are_refused(text: str, says: str) -> None:
 @pytest.mark.parametrize("path", ["/", "/a b#c?d.md", "/café.md", "/100%.md", "/a&b=c+d.md", "/tab\there.md"])
 def test_a_printed_address_reads_back(path: str) -> None:
     assert parse(str(Address("kitchen", path))) == Address("kitchen", path)
+
+
+def test_a_section_is_named_only_where_the_tool_takes_one() -> None:
+    address = parse("mark://kitchen/tea.md#green%20tea", anchored=True)
+    assert address == Address("kitchen", "/tea.md", "green tea")
+    assert parse(str(address), anchored=True) == address
+    assert parse("mark://kitchen/tea.md#", anchored=True) == Address("kitchen", "/tea.md")

@@ -22,7 +22,7 @@ def admit(tool: Tool[A], given: Mapping[str, Any], *, person: Person, agent: str
     addresses = {}
     for name in tool.world_arguments:
         try:
-            addresses[name] = parse(getattr(arguments, name))
+            addresses[name] = parse(getattr(arguments, name), anchored=tool.anchored)
         except AddressError as error:
             raise Refusal(Kind.ARGUMENT, f"{name}: {error}") from None
     targets = {}

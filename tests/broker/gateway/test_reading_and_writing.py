@@ -200,7 +200,7 @@ async def test_the_largest_document_fits_and_a_larger_one_is_refused_here(univer
     whole = "é\n" * (1_048_576 // 3)
     async with universe.client() as client:
         made = await client.call_tool("mark_publish", {"url": url, "body": whole, "expected_version": 0})
-        there = await client.call_tool("mark_fetch", {"url": url})
+        there = await client.call_tool("mark_fetch", {"url": url, "force": True})
         more = await client.call_tool("mark_publish", {"url": url, "body": whole + "éé", "expected_version": 1})
     assert word(made) == "created"
     assert there.structured_content["body"] == whole

@@ -3,6 +3,7 @@
 tool       what a tool is made of: row, call, outcome, refusal, and the port to the worlds
 address    `mark://<world>/<path>` as an argument: parse, refuse, print
 answers    from a world's response to an outcome, with what helps next
+reading    what tools that show text share: outline, section
 writing    what publish and append share: conflict, lost answer, stamped metadata
 fetch      mark_fetch          listing    mark_list           versions   mark_versions       worlds     mark_worlds
 publish    mark_publish        append     mark_append         archive    mark_archive

@@ -1,4 +1,4 @@
-"""The address a tool is given: `mark://<world>/<path>`.
+"""The address a tool is given: `mark://<world>/<path>`, for some tools with `#<section>` behind it.
 
 Pure. Wrong names are refused, never repaired: what an agent asks for is what it gets, or an error that says why.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from mark_protocol.paths import clean, has_parent_segment
 from mark_protocol.request import is_sendable_path
@@ -27,17 +27,22 @@ class AddressError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A world's name and a canonical path in it (decoded, no trailing slash but for the root)."""
+    """A world's name and a canonical path in it (decoded, no trailing slash but for the root).
+
+    `anchor` names a section of the document, and is empty for the whole.
+    """
 
     world: str
     path: str
+    anchor: str = ""
 
     def __str__(self) -> str:
-        return f"mark://{self.world}{quote(self.path, safe=_SAFE_IN_PATH)}"
+        anchor = f"#{quote(self.anchor, safe=_SAFE_IN_PATH)}" if self.anchor else ""
+        return f"mark://{self.world}{quote(self.path, safe=_SAFE_IN_PATH)}{anchor}"
 
 
-def parse(text: str) -> Address:
-    """Read `mark://<world>/<path>`. Raises AddressError."""
+def parse(text: str, *, anchored: bool = False) -> Address:
+    """Read `mark://<world>/<path>`; only with `anchored` it may end in `#<section>`. Raises AddressError."""
     shape = _SHAPE.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if shape is None:
         raise AddressError("expected mark://<world>/<path>; mark_worlds lists the worlds")
@@ -46,7 +51,7 @@ def parse(text: str) -> Address:
         raise AddressError("the world's name has to be lower-case letters, digits and hyphens, without a port")
     if query is not None:
         raise AddressError("an address has no query; a question mark in a name is written %3F")
-    if fragment is not None:
+    if fragment is not None and not anchored:
         raise AddressError("this tool takes whole documents: leave out the part from # on (in a name # is written %23)")
     try:
         path = parse_url(text).path
@@ -59,4 +64,5 @@ def parse(text: str) -> Address:
         raise AddressError("the path is too long or has a control character")
     if has_parent_segment(path):
         raise AddressError("the path has a .. segment; give it from the world's root")
-    return Address(world, clean(path))
+    anchor = unquote((fragment or "").removeprefix("#"), errors="replace")
+    return Address(world, clean(path), anchor)

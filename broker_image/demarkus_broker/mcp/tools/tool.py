@@ -169,6 +169,7 @@ class Tool(Generic[A]):
         cost: cost class.
         operation: what the caller must be allowed to do at every world-bearing argument. `read` asks only for the world
             as a whole, because which paths may be read is the world's to decide.
+        anchored: whether an address may name a section, `#<anchor>`.
         destructive, idempotent: hints for the agent's host.
         handler: does the work.
     """
@@ -180,6 +181,7 @@ class Tool(Generic[A]):
     world_arguments: tuple[str, ...]
     cost: Cost
     operation: Callable[[A], str]
+    anchored: bool = False
     destructive: bool = False
     idempotent: bool = True
     handler: Callable[[Call[A]], Awaitable[Outcome]]
