@@ -280,6 +280,10 @@ class Site:
         """A call to the MCP endpoint; whom it was for is noted in `persons`."""
         return await self.ask("POST", path, replica=replica, json={}, headers={"Authorization": f"Bearer {bearer}"})
 
+    async def blobs_under(self, prefix: str) -> list[str]:
+        """The keys in the store that begin with a prefix."""
+        return [key async for key in self.blobs.list(prefix)]
+
     async def _mcp(self, scope: Any, receive: Any, send: Any) -> None:
         self.persons.append(scope[PERSON])
         await send({"type": "http.response.start", "status": 200, "headers": []})
