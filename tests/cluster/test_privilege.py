@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from demarkus_operator.cluster import rbac
+from demarkus_operator.plan.labels import INSTANCE, MANAGED_BY
 from demarkus_operator.plan.names import WorldNames
 from tests.cluster.conftest import kubeconfig_of
 from tests.cluster.home import EXAMPLE, OPERATOR_NAMESPACE, Home, eventually
@@ -116,6 +118,23 @@ async def test_rights_are_what_is_needed_and_no_more(home: Home, other_namespace
     shipped = granted(rbac.rules(), cluster_wide=True)
     assert shipped - needed - NOT_HERE == set(), "granted and not used"
     assert not {verb for _, resource, verb in needed if resource == "secrets"} & {"list", "watch"}
+
+
+async def test_row_21_nothing_of_others_is_ever_loaded(home: Home) -> None:
+    """However many objects a cluster has: every list and watch of a kind that is not ours selects by our label."""
+    operator = await home.operator()
+    home.apply_files(sorted(EXAMPLE.iterdir()))
+    await home.settled()
+    await operator.stop()
+    ours = ("worlds", "universes")
+    asked = [
+        call["requestURI"]
+        for call in calls_of(home, rbac.NAME)
+        if call["verb"] in ("list", "watch") and call["objectRef"]["resource"] not in ours
+    ]
+    assert len(asked) > 10
+    selects = [f"{quote(label, safe='/')}%3D" for label in (MANAGED_BY, INSTANCE)]
+    assert [uri for uri in asked if not any(label in uri for label in selects)] == []
 
 
 async def test_an_install_in_some_namespaces_needs_roles_only(home: Home) -> None:

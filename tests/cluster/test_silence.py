@@ -30,7 +30,7 @@ def apply_all(home: Home, manifests: list[dict[str, Any]]) -> None:
     home.apply({"apiVersion": "v1", "kind": "List", "items": manifests})
 
 
-async def test_ten_reconciles_of_fifty_worlds_write_nothing(home: Home) -> None:
+async def test_row_3_ten_reconciles_of_fifty_worlds_write_nothing(home: Home) -> None:
     """Row 3: fields that the API server filled in are no difference."""
     operator = await home.operator()
     apply_all(home, [a_universe(), *map(a_world, NAMES)])
