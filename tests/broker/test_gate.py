@@ -136,6 +136,5 @@ def test_a_name_is_used_once() -> None:
 
 
 def test_these_are_the_tools() -> None:
-    assert set(TOOLS) == {
-        f"mark_{name}" for name in ("fetch", "list", "versions", "worlds", "publish", "append", "archive")
-    }
+    reading = ["fetch", "list", "versions", "lookup", "lookup_all", "worlds"]
+    assert list(TOOLS) == [f"mark_{name}" for name in (*reading, "publish", "append", "archive")]

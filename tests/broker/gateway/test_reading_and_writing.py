@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -233,3 +235,36 @@ async def test_names_with_odd_characters_are_one_document(universe: Any, a_path:
         made = await client.call_tool("mark_publish", {"url": printed, "body": "x", "expected_version": 0})
         there = await client.call_tool("mark_fetch", {"url": printed.replace(" ", "%20")})
     assert (word(made), word(there)) == ("created", "ok")
+
+
+async def test_documents_are_found_in_one_world_and_in_all(universe: Any, a_path: str) -> None:
+    word_of_its_own = a_path.removeprefix("/t/").removesuffix(".md")
+    publish = {"body": f"# About {word_of_its_own}\n\n## Part\n\nText.\n", "expected_version": 0}
+    async with universe.client("bob") as client:
+        for world in ("kitchen", "garden"):
+            await client.call_tool("mark_publish", {"url": f"mark://{world}{a_path}"} | publish)
+
+        async def rows(tool: str, **arguments: Any) -> int:
+            answer = await client.call_tool(tool, {"query": word_of_its_own} | arguments)
+            assert word(answer) == "ok"
+            return int(answer.structured_content["metadata"]["matches"])
+
+        await eventually_found(rows, 1, "mark_lookup", url="mark://kitchen/")
+        await eventually_found(rows, 2, "mark_lookup_all")
+        answer = await client.call_tool("mark_lookup_all", {"query": word_of_its_own, "budget": 400})
+    assert f">>> mark://garden{a_path}/v1\n# About" in answer.structured_content["body"]
+    async with universe.client("ann") as client:
+        assert await rows_for(client, word_of_its_own) == 1, "the garden is bob's alone"
+
+
+async def rows_for(client: Any, query: str) -> int:
+    answer = await client.call_tool("mark_lookup_all", {"query": query})
+    return int(answer.structured_content["metadata"]["matches"])
+
+
+async def eventually_found(rows: Any, count: int, tool: str, **arguments: Any) -> None:
+    """Catalogs lag behind their worlds by up to a second."""
+    deadline = time.monotonic() + 60
+    while await rows(tool, **arguments) != count:
+        assert time.monotonic() < deadline, f"waited for {count} rows of {tool}"
+        await asyncio.sleep(0.1)

@@ -4,8 +4,11 @@ tool       what a tool is made of: row, call, outcome, refusal, and the port to 
 address    `mark://<world>/<path>` as an argument: parse, refuse, print
 answers    from a world's response to an outcome, with what helps next
 reading    what tools that show text share: outline, section
+matches    what the lookups share: arguments, request, table
+expansion  text of what a lookup found, within a budget
 writing    what publish and append share: conflict, lost answer, stamped metadata
 fetch      mark_fetch          listing    mark_list           versions   mark_versions       worlds     mark_worlds
+lookup     mark_lookup         lookup_all mark_lookup_all
 publish    mark_publish        append     mark_append         archive    mark_archive
 table      all of them by name; what is not in it is refused
 """

@@ -26,7 +26,7 @@ class PublishArguments(Arguments):
         Field(
             description="the whole text, without front matter; empty = only unarchive; null = keep, with metadata_patch"
         ),
-    ] = None
+    ]
     expected_version: Annotated[
         int, Field(ge=0, lt=2**31 - 1, description="the version your text is based on; 0 = the document is new")
     ]
@@ -46,7 +46,7 @@ class PublishArguments(Arguments):
         if self.metadata and self.metadata_patch:
             raise ValueError("give metadata or metadata_patch, not both")
         if self.body is None and not self.metadata_patch:
-            raise ValueError("body is required")
+            raise ValueError("body: null goes with metadata_patch only")
         if not self.body and self.metadata_patch and (self.body == "" or not self.expected_version):
             raise ValueError("metadata_patch needs a body, or null for it and the version whose body is to stay")
         return self

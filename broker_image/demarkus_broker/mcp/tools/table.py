@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from demarkus_broker.mcp.tools import append, archive, fetch, listing, publish, versions, worlds
+from demarkus_broker.mcp.tools import append, archive, fetch, listing, lookup, lookup_all, publish, versions, worlds
 from demarkus_broker.mcp.tools.tool import Tool
 
 _WORLD_BEARING = frozenset({"url", "world", "source", "target", "index"})
@@ -26,4 +26,6 @@ def table(tools: Iterable[Tool[Any]]) -> Mapping[str, Tool[Any]]:
     return rows
 
 
-TOOLS = table((fetch.TOOL, listing.TOOL, versions.TOOL, worlds.TOOL, publish.TOOL, append.TOOL, archive.TOOL))
+TOOLS = table(
+    module.TOOL for module in (fetch, listing, versions, lookup, lookup_all, worlds, publish, append, archive)
+)

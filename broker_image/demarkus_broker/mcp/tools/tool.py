@@ -47,12 +47,13 @@ class Cost(StrEnum):
 
     LOCAL = "local"  # nothing is dialled
     READ = "read"  # a few reads of one world
+    FAN_OUT = "fan-out"  # reads of many worlds
     WRITE = "write"  # a write, and reads to settle what became of it
 
     @property
     def deadline(self) -> float:
         """Seconds after which the call is given up."""
-        return {Cost.LOCAL: 5.0, Cost.READ: 20.0, Cost.WRITE: 40.0}[self]
+        return {Cost.LOCAL: 5.0, Cost.READ: 20.0, Cost.FAN_OUT: 40.0, Cost.WRITE: 40.0}[self]
 
 
 class Kind(StrEnum):
