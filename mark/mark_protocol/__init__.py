@@ -27,6 +27,7 @@ surrogate escapes, so that everything can be given back as it came. No exception
     outline.py      headings, anchors and sections of a document, its title
     links.py        links of a document
     graphs.py       documents and their links as a document
+    hash_indexes.py which servers have the document with a hash
     merge.py        three-way merge of texts by lines
 
     transport/      Mark over QUIC: the port and its engines

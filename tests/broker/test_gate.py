@@ -136,5 +136,5 @@ def test_a_name_is_used_once() -> None:
 
 
 def test_these_are_the_tools() -> None:
-    reading = ["fetch", "list", "versions", "lookup", "lookup_all", "worlds"]
+    reading = ["fetch", "explore", "list", "versions", "lookup", "lookup_all", "worlds", "discover", "resolve"]
     assert list(TOOLS) == [f"mark_{name}" for name in (*reading, "publish", "append", "archive")]

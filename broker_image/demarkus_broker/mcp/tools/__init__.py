@@ -9,6 +9,7 @@ expansion  text of what a lookup found, within a budget
 writing    what publish and append share: conflict, lost answer, stamped metadata
 fetch      mark_fetch          listing    mark_list           versions   mark_versions       worlds     mark_worlds
 lookup     mark_lookup         lookup_all mark_lookup_all
+explore    mark_explore        discover   mark_discover       resolve    mark_resolve
 publish    mark_publish        append     mark_append         archive    mark_archive
 table      all of them by name; what is not in it is refused
 """

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from demarkus_broker.mcp.tools import append, archive, fetch, listing, lookup, lookup_all, publish, versions, worlds
+from demarkus_broker.mcp.tools import (
+    append,
+    archive,
+    discover,
+    explore,
+    fetch,
+    listing,
+    lookup,
+    lookup_all,
+    publish,
+    resolve,
+    versions,
+    worlds,
+)
 from demarkus_broker.mcp.tools.tool import Tool
 
 _WORLD_BEARING = frozenset({"url", "world", "source", "target", "index"})
@@ -26,6 +39,7 @@ def table(tools: Iterable[Tool[Any]]) -> Mapping[str, Tool[Any]]:
     return rows
 
 
-TOOLS = table(
-    module.TOOL for module in (fetch, listing, versions, lookup, lookup_all, worlds, publish, append, archive)
-)
+_READING = (fetch, explore, listing, versions, lookup, lookup_all, worlds, discover, resolve)
+_WRITING = (publish, append, archive)
+
+TOOLS = table(module.TOOL for module in (*_READING, *_WRITING))
