@@ -185,9 +185,10 @@ class Bench:
         """Changes Worlds here and there at a steady rate."""
         tasks: list[asyncio.Task[float]] = []
         started, before = time.monotonic(), self.process.cpu()
+        order = random.sample(self.names, len(self.names))  # no World twice before all: it would forget the first
         for number in range(max(20, int(a_second * seconds))):
             await asyncio.sleep(max(0.0, started + number / a_second - time.monotonic()))
-            tasks.append(asyncio.create_task(self.change(random.choice(self.names))))
+            tasks.append(asyncio.create_task(self.change(order[number % len(order)])))
         found = await asyncio.gather(*tasks)
         elapsed = time.monotonic() - started
         self.note(
