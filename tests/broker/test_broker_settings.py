@@ -133,6 +133,7 @@ def test_public_urls_that_hold(url: str) -> None:
         ("identity", IDENTITY | {"maxLogin": "long"}, "identity.maxLogin: expected a duration"),
         ("identity", IDENTITY | {"rules": [{"paths": ["/**"]}]}, "identity.rules[0].paths: unknown field"),
         ("state", {"directory": "/x", "gcs": {"url": "gs://logins"}}, "state: give exactly one of"),
+        ("identity", IDENTITY, "identity needs state: where logins are kept"),
         ("webClients", [{"clientID": "chat", "name": "Chat"}], "webClients[0].secretHash: is missing"),
         ("worlds", [WORLD | {"access": {"owners": []}}], "worlds[0].access.owners: unknown field"),
         ("worlds", [WORLD | {"access": {"writers": [{}]}}], "worlds[0].access.writers[0]: names nobody"),

@@ -218,6 +218,7 @@ class Site:
         self.routes: list[dict[str, Any]] = []
         self.generation = 0
         self.log_level = "info"
+        self.fields: dict[str, Any] = {}
         self.broker = Process("demarkus-broker", folder / "broker.yaml", folder / "broker.log")
         self.broker.health = f"127.0.0.1:{free_port()}"
 
@@ -264,7 +265,7 @@ class Site:
             "worlds": self.routes,
             "generation": self.generation,
             "log": {"level": self.log_level},
-        }
+        } | self.fields
         replace(self.broker.config, yaml.safe_dump(document))
         if self.broker.child is not None:
             until(
