@@ -170,6 +170,16 @@ def test_ctrl_c_ends_everything_in_order(home: Any, until: Until) -> None:
     assert '"message": "stopped"' in (home.state / "logs" / "default" / "packages-world.log").read_text()
 
 
+def test_a_terminal_that_is_closed_ends_everything_in_order(home: Any, until: Until) -> None:
+    with home.popen() as up:
+        until("it is ready", lambda: up.poll() is not None or home.run("status").returncode == 0)
+        assert up.stdout is not None
+        up.stdout.close()
+        os.kill(up.pid, signal.SIGHUP)
+        assert up.wait(timeout=60) == 0
+    assert home.processes() == []
+
+
 def test_down_ends_an_up_that_does_not_listen_and_waits_for_its_processes(home: Any) -> None:
     os.kill(home.up()["pid"], signal.SIGSTOP)
     assert stop_holder(StateFolder.at(home.state), patience=0.2)

@@ -70,13 +70,13 @@ def _stay(documents: tuple[Document, ...], folder: StateFolder, person: str | No
     folder.hold()
     with os.fdopen(open_log(folder.own_log), "a", encoding="utf-8", buffering=1) as log:
         logs.configure("info", stream=log)
-        progress = Progress(click.echo, clock=time.monotonic)
+        progress = Progress(_say, clock=time.monotonic)
 
         def tell(report: Report) -> None:
             progress.show(report)
             if report.settled and not progress.summed_up and not detached:
                 progress.summed_up = True
-                click.echo("\n".join(summary(report, folder, ending="Ctrl-C stops everything.")))
+                _say("\n".join(summary(report, folder, ending="Ctrl-C stops everything.")))
 
         try:
             asyncio.run(_run(documents, folder, person, tell))
@@ -85,7 +85,15 @@ def _stay(documents: tuple[Document, ...], folder: StateFolder, person: str | No
         except Exception as error:
             logging.getLogger(__name__).exception("up ended by a bug")
             raise Failure(f"a bug: {type(error).__name__}; details are in {shown(folder.own_log)}") from error
-        click.echo("Stopped.")
+        _say("Stopped.")
+
+
+def _say(text: str) -> None:
+    """Prints a line, if anybody still listens: what runs does not end because a terminal was closed."""
+    try:
+        click.echo(text)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 async def _run(
@@ -99,8 +107,8 @@ async def _run(
         if stop.is_set():
             hurry.set()
         else:
-            click.echo("Stopping.")
             stop.set()
+            _say("Stopping.")
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, ask)
