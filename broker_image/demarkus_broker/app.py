@@ -114,7 +114,12 @@ class Broker:
                     await health.close()
 
     def _front(self, sign_in: SignIn) -> Front:
-        gateway = Gateway(self._universe, version=version("demarkus"), metrics=self._metrics)
+        gateway = Gateway(
+            self._universe,
+            version=version("demarkus"),
+            metrics=self._metrics,
+            profile=lambda: self._settings.value.tools,
+        )
         return Front(
             mcp=gateway.sessions.handle_request,
             settings=lambda: self._settings.value,
@@ -138,7 +143,7 @@ class Broker:
                         metrics=self._metrics,
                     )
                 )
-            except (BlobError, ValueError) as error:
+            except (BlobError, OSError, ValueError) as error:
                 raise StartError(f"state: {error}") from error
             yield self._sign_in
 

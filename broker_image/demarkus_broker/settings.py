@@ -287,6 +287,7 @@ class BrokerSettings(_Section):
     state: StateSettings | None = None
     limits: LimitSettings = LimitSettings()
     web_clients: tuple[WebClientSettings, ...] = ()
+    tools: Literal["full", "lean"] = "full"
     worlds: tuple[WorldSettings, ...] = ()
     generation: Annotated[int, Field(ge=0)] = 0
     log: LogSettings = LogSettings()

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import mcp_types
@@ -21,17 +21,14 @@ from mcp.shared.exceptions import MCPError
 
 from demarkus_broker.front import MAX_BODY, PERSON
 from demarkus_broker.identity import Person
-from demarkus_broker.mcp import envelope
+from demarkus_broker.mcp import envelope, resources
 from demarkus_broker.mcp.gate import admit
-from demarkus_broker.mcp.tools.table import TOOLS
+from demarkus_broker.mcp.instructions import INSTRUCTIONS
+from demarkus_broker.mcp.prompts import PROMPTS, PromptError, render
+from demarkus_broker.mcp.tools.table import PROFILES
 from demarkus_broker.mcp.tools.tool import Cost, Kind, Refusal, Tool
 from demarkus_broker.metrics import Metrics
 from demarkus_broker.worlds.universe import Universe
-
-INSTRUCTIONS = """\
-Worlds of versioned markdown documents, addressed as mark://<world>/<path>. mark_worlds lists the worlds open to you and
-where you may write. Before you write a document, fetch it, and pass the version you read as expected_version: if it has
-changed since, nothing is written and you get the current text. Put no front matter and no secrets into documents."""
 
 log = logging.getLogger(__name__)
 
@@ -39,15 +36,16 @@ _NOT_IN_AGENT = re.compile(r"[^A-Za-z0-9._/+ -]+")
 
 
 class Gateway:
-    """Answers `tools/list` and `tools/call` for the callers that the front has let in."""
+    """Answers tools, resources and prompts for the callers that the front has let in."""
 
     def __init__(
-        self, universe: Universe, *, version: str, metrics: Metrics, tools: Mapping[str, Tool[Any]] = TOOLS
+        self, universe: Universe, *, version: str, metrics: Metrics, profile: Callable[[], str] = lambda: "full"
     ) -> None:
+        """`profile` says which tools are offered now, a key of PROFILES."""
         self._universe = universe
         self._metrics = metrics
-        self._tools = tools
-        self._listed = [_describe(tool) for tool in tools.values()]
+        self._profile = profile
+        self._listed = {name: [_describe(tool) for tool in tools.values()] for name, tools in PROFILES.items()}
         self.server: Server[Any] = Server(
             "demarkus",
             title="Demarkus",
@@ -56,19 +54,121 @@ class Gateway:
             get_tool_input_schema=self._schema,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_completion=self._complete,
         )
         self.server.middleware.append(self._observe)
         self.sessions = StreamableHTTPSessionManager(
             self.server, json_response=True, stateless=True, max_request_body_size=MAX_BODY
         )
 
+    @property
+    def _tools(self) -> Mapping[str, Tool[Any]]:
+        return PROFILES[self._profile()]
+
     def _schema(self, name: str) -> Mapping[str, Any] | None:
-        return next((tool.input_schema for tool in self._listed if tool.name == name), None)
+        return next((tool.input_schema for tool in self._listed[self._profile()] if tool.name == name), None)
 
     async def _list_tools(
         self, context: ServerRequestContext[Any], params: mcp_types.PaginatedRequestParams | None
     ) -> mcp_types.ListToolsResult:
-        return mcp_types.ListToolsResult(tools=self._listed)
+        return mcp_types.ListToolsResult(tools=self._listed[self._profile()])
+
+    async def _list_resources(
+        self, context: ServerRequestContext[Any], params: mcp_types.PaginatedRequestParams | None
+    ) -> mcp_types.ListResourcesResult:
+        homes = resources.homes(self._universe, _person(context))
+        listed = [
+            mcp_types.Resource(
+                uri=str(home), name=home.world, title=f"Index of {home.world}", mime_type=resources.MARKDOWN
+            )
+            for home in homes
+        ]
+        return mcp_types.ListResourcesResult(resources=listed)
+
+    async def _list_templates(
+        self, context: ServerRequestContext[Any], params: mcp_types.PaginatedRequestParams | None
+    ) -> mcp_types.ListResourceTemplatesResult:
+        template = mcp_types.ResourceTemplate(
+            uri_template=resources.TEMPLATE,
+            name="document",
+            title="Document of a world",
+            description="A document, or with #<anchor> a section of it",
+            mime_type=resources.MARKDOWN,
+        )
+        return mcp_types.ListResourceTemplatesResult(resource_templates=[template])
+
+    async def _read_resource(
+        self, context: ServerRequestContext[Any], params: mcp_types.ReadResourceRequestParams
+    ) -> mcp_types.ReadResourceResult:
+        uri = params.uri
+        try:
+            async with asyncio.timeout(Cost.READ.deadline):
+                content = await resources.read(self._universe, _person(context), uri)
+        except Refusal as refusal:
+            code = mcp_types.INTERNAL_ERROR if refusal.kind is Kind.TRY_LATER else mcp_types.INVALID_PARAMS
+            raise MCPError(code=code, message=f"{refusal.message} {refusal.help}".strip(), data={"uri": uri}) from None
+        except TimeoutError:
+            raise MCPError(code=mcp_types.INTERNAL_ERROR, message="no answer in time; try again") from None
+        held: mcp_types.TextResourceContents | mcp_types.BlobResourceContents
+        if content.text is not None:
+            held = mcp_types.TextResourceContents(uri=uri, mime_type=resources.MARKDOWN, text=content.text)
+        else:
+            held = mcp_types.BlobResourceContents(uri=uri, mime_type="application/octet-stream", blob=content.blob)
+        return mcp_types.ReadResourceResult(contents=[held])
+
+    async def _list_prompts(
+        self, context: ServerRequestContext[Any], params: mcp_types.PaginatedRequestParams | None
+    ) -> mcp_types.ListPromptsResult:
+        listed = [
+            mcp_types.Prompt(
+                name=prompt.name,
+                title=prompt.title,
+                description=prompt.description,
+                arguments=[
+                    mcp_types.PromptArgument(name=one.name, description=one.description, required=one.required)
+                    for one in prompt.arguments
+                ],
+            )
+            for prompt in PROMPTS.values()
+        ]
+        return mcp_types.ListPromptsResult(prompts=listed)
+
+    async def _get_prompt(
+        self, context: ServerRequestContext[Any], params: mcp_types.GetPromptRequestParams
+    ) -> mcp_types.GetPromptResult:
+        try:
+            prompt, text = render(params.name, params.arguments or {})
+        except PromptError as error:
+            raise MCPError(code=mcp_types.INVALID_PARAMS, message=str(error)) from None
+        message = mcp_types.PromptMessage(role="user", content=mcp_types.TextContent(type="text", text=text))
+        return mcp_types.GetPromptResult(description=prompt.description, messages=[message])
+
+    async def _complete(
+        self, context: ServerRequestContext[Any], params: mcp_types.CompleteRequestParams
+    ) -> mcp_types.CompleteResult:
+        person, begun = _person(context), params.argument.value
+        known = (params.context.arguments if params.context else None) or {}
+        values: list[str] = []
+        try:
+            async with asyncio.timeout(Cost.LOCAL.deadline):
+                match params.argument.name:
+                    case "world":
+                        values = resources.complete_world(self._universe, person, begun)
+                    case "path":
+                        values = await resources.complete_path(self._universe, person, known.get("world", ""), begun)
+                    case "url":
+                        values = await resources.complete_url(self._universe, person, begun)
+        except TimeoutError:
+            pass  # nobody waits for a completion
+        most = resources.MOST_COMPLETIONS
+        return mcp_types.CompleteResult(
+            completion=mcp_types.Completion(values=values[:most], total=len(values), has_more=len(values) > most)
+        )
 
     async def _call_tool(
         self, context: ServerRequestContext[Any], params: mcp_types.CallToolRequestParams

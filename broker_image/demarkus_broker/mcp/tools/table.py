@@ -43,3 +43,11 @@ _READING = (fetch, explore, listing, versions, lookup, lookup_all, worlds, disco
 _WRITING = (publish, append, archive)
 
 TOOLS = table(module.TOOL for module in (*_READING, *_WRITING))
+
+_RARE = frozenset({"mark_discover", "mark_resolve"})
+
+PROFILES: Mapping[str, Mapping[str, Tool[Any]]] = {
+    "full": TOOLS,
+    "lean": table(tool for tool in TOOLS.values() if tool.name not in _RARE),
+}
+"""What a gateway may offer: all tools, or those of every day, which cost an agent's session less."""

@@ -134,29 +134,34 @@ class Call(Generic[A]):
 
     async def ask(self, target: Target, request: Request) -> Response:
         """Ask a target's world on behalf of the caller. Raises Refusal if it gives no answer."""
-        name = target.entry.name
-        try:
-            return await self.worlds.ask(self.person, target.entry, request)
-        except ValueError as error:
-            raise Refusal(Kind.ARGUMENT, f"this can't be sent to a world: {error}") from None
-        except Unavailable as error:
-            raise Refusal(
-                Kind.TRY_LATER,
-                f"world {name!r} does not answer at present; nothing was done",
-                f"Make the same call again in {max(1, round(error.after))} s or later.",
-            ) from error
-        except GrantRefused as error:
-            raise Refusal(
-                Kind.TRY_LATER,
-                f"world {name!r} does not take this gateway's credential at present; nothing was done",
-                "Your own sign-in is fine, do not repeat it; make the same call again in a minute.",
-            ) from error
-        except AnswerLost as error:
-            raise Refusal(
-                Kind.OUTCOME_UNKNOWN,
-                f"the answer of world {name!r} was lost: the write may or may not have been made",
-                "Fetch the document and look before you write again.",
-            ) from error
+        return await ask(self.worlds, self.person, target, request)
+
+
+async def ask(worlds: Worlds, person: Person, target: Target, request: Request) -> Response:
+    """Ask a target's world on behalf of a person. Raises Refusal if it gives no answer."""
+    name = target.entry.name
+    try:
+        return await worlds.ask(person, target.entry, request)
+    except ValueError as error:
+        raise Refusal(Kind.ARGUMENT, f"this can't be sent to a world: {error}") from None
+    except Unavailable as error:
+        raise Refusal(
+            Kind.TRY_LATER,
+            f"world {name!r} does not answer at present; nothing was done",
+            f"Make the same call again in {max(1, round(error.after))} s or later.",
+        ) from error
+    except GrantRefused as error:
+        raise Refusal(
+            Kind.TRY_LATER,
+            f"world {name!r} does not take this gateway's credential at present; nothing was done",
+            "Your own sign-in is fine, do not repeat it; make the same call again in a minute.",
+        ) from error
+    except AnswerLost as error:
+        raise Refusal(
+            Kind.OUTCOME_UNKNOWN,
+            f"the answer of world {name!r} was lost: the write may or may not have been made",
+            "Fetch the document and look before you write again.",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
