@@ -26,7 +26,7 @@ from demarkus_broker.state.devices import Devices
 from demarkus_broker.state.facts import Facts
 from demarkus_broker.state.logins import Logins
 from demarkus_broker.state.registrations import Registrations
-from demarkus_broker.state.sweep import Population
+from demarkus_broker.state.sweep import MOST, Population
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +34,14 @@ log = logging.getLogger(__name__)
 class State:
     """What outlives the process, over one store."""
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: Blobs, *, most: Mapping[str, int] = MOST) -> None:
+        """`most`: how many codes, devices, logins and registrations there may be."""
         self.facts = Facts(blobs)
         self.codes = Codes(self.facts)
         self.devices = Devices(self.facts)
         self.logins = Logins(self.facts)
         self.registrations = Registrations(self.facts)
-        self.population = Population(Counter())
+        self.population = Population(Counter(), most)
 
     def take_room(self, kind: str) -> None:
         """Count one more of a kind. Raises OAuthError if there are too many."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 from demarkus_base.blobs.directory import DirectoryBlobs
@@ -23,7 +24,8 @@ from demarkus_broker.oauth.office import Office, State
 from demarkus_broker.oauth.outbound import AiohttpOutbound, Outbound
 from demarkus_broker.oauth.provider import Provider, ProviderError
 from demarkus_broker.settings import BrokerSettings, IdentitySettings, StateSettings
-from demarkus_broker.state.sweep import INTERVAL, sweep
+from demarkus_broker.state.kubernetes import MOST_LOGINS, SecretBlobs
+from demarkus_broker.state.sweep import INTERVAL, MOST, sweep
 
 RETRY = 5.0
 """Seconds between two attempts to reach the provider."""
@@ -53,7 +55,7 @@ class SignIn:
         self.office = Office(
             settings=settings,
             keys=keys,
-            state=State(blobs or MemoryBlobs()),
+            state=State(blobs or MemoryBlobs(), most=_most(blobs)),
             durable=blobs is not None,
             provider=self._current,
             documents=Documents(public),
@@ -121,7 +123,7 @@ class SignIn:
 async def opened(
     *, start: StateSettings | None, settings: Callable[[], BrokerSettings], keys: Callable[[], Keys], metrics: Metrics
 ) -> AsyncIterator[SignIn]:
-    """Signing in over the store that `start` names, until the block ends. Raises BlobError, ValueError."""
+    """Signing in over the store that `start` names, until the block ends. Raises BlobError, OSError, ValueError."""
     async with contextlib.AsyncExitStack() as stack:
         blobs = await _store(start) if start is not None else None
         if blobs is not None:
@@ -137,7 +139,13 @@ async def _store(state: StateSettings) -> Blobs:
         return await DirectoryBlobs.open(state.directory)
     if state.gcs is not None:
         return GcsBlobs.open(state.gcs.url)
-    raise ValueError("state.kubernetes: logins can't be kept in Secrets yet; give state.gcs or state.directory")
+    assert state.kubernetes is not None
+    return SecretBlobs.in_cluster(state.kubernetes.namespace, environment=os.environ)
+
+
+def _most(blobs: Blobs | None) -> Mapping[str, int]:
+    """How much there may be: Secrets are for small universes."""
+    return {**MOST, "logins": MOST_LOGINS} if isinstance(blobs, SecretBlobs) else MOST
 
 
 def _secret(path: Path) -> str:

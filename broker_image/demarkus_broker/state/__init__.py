@@ -13,4 +13,5 @@ use one code, exactly one creates `codes/<name>/used`. A name carries its expiry
 
 Pure: names (of facts, tokens and codes), rotation (what a presented refresh token leads to).
 Over the four blob calls: facts (create, read, list, delete), codes, devices, logins, registrations, sweep.
+A driver: kubernetes (facts as Secrets).
 """

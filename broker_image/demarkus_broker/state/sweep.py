@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from demarkus_broker.state import names, rotation
 from demarkus_broker.state.facts import Facts
@@ -24,13 +24,14 @@ MOST: Mapping[str, int] = {"codes": 10_000, "devices": 10_000, "logins": 200_000
 
 @dataclass(slots=True)
 class Population:
-    """How many there are of each kind: as the newest sweep counted, and what was added here since."""
+    """How many there are of each kind: as the newest sweep counted, and what was added here since; `most` may be."""
 
     counts: Counter[str]
+    most: Mapping[str, int] = field(default_factory=lambda: MOST)
 
     def has_room(self, kind: str) -> bool:
         """Whether one more may be made."""
-        return self.counts[kind] < MOST[kind]
+        return self.counts[kind] < self.most[kind]
 
 
 def due(keys: Iterable[str], *, now: float) -> list[str]:
