@@ -35,7 +35,7 @@ from demarkus_operator.cluster.kinds import UNIVERSE, WATCHED_CHILDREN, WORLD, K
 from demarkus_operator.cluster.kubernetes import Kubernetes
 from demarkus_operator.cluster.port import NotFound, Port, PortError, TryLater
 from demarkus_operator.cluster.pulse import SILENCE, Pulse
-from demarkus_operator.cluster.watch import watch
+from demarkus_operator.cluster.watch import Heard, watch
 from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.plan.site import API_SERVER_PORT, Images, Site
 from demarkus_operator.processes.asked import Asked
@@ -47,7 +47,7 @@ from demarkus_operator.reconcile.queue import Queue
 from demarkus_operator.reconcile.resync import resync
 from demarkus_operator.reconcile.routes import Routes
 from demarkus_operator.reconcile.schedule import Schedule
-from demarkus_operator.reconcile.survey import Survey
+from demarkus_operator.reconcile.survey import Survey, without_managers
 from demarkus_operator.reconcile.work import Reconciler
 from demarkus_operator.witness.collector import Collector
 
@@ -89,6 +89,8 @@ class Operator:
         self._metrics = Metrics(self._registry)
         self._leads = False
         self._survey = Survey()
+        self._looked = False  # whether a survey was ever completed
+        self._held: dict[Ref, tuple[Heard, Manifest, bool]] = {}
         self._missed = asyncio.Event()
         self._pulse = Pulse(clock=time.monotonic, silence=options.silence)
         self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
@@ -165,8 +167,8 @@ class Operator:
                 await watch(
                     namespaces=namespaces,
                     children_kinds=kinds,
-                    subjects=self._heard_subject,
-                    children=self._heard_child,
+                    subjects=self._heard(self._heard_subject),
+                    children=self._heard(self._heard_child),
                     pulse=self._pulse,
                     missed=self._missed.set,
                 )
@@ -207,7 +209,23 @@ class Operator:
         self._survey = survey
 
     def _surveyed(self, survey: Survey) -> list[Ref]:
-        return self._routes.listed(survey.subjects, survey.versions)
+        self._looked = True
+        everybody = self._routes.listed(survey.subjects, survey.versions)
+        held, self._held = self._held, {}
+        for hear, manifest, gone in held.values():
+            hear(manifest, gone)  # now it is known what the survey saw already
+        return everybody
+
+    def _heard(self, hear: Heard) -> Heard:
+        """Holds what is heard until the first survey is complete: a watch begins with everything there is."""
+
+        def heard(manifest: Manifest, gone: bool) -> None:
+            if self._looked:
+                hear(manifest, gone)
+            else:
+                self._held[Ref.of(manifest)] = hear, without_managers(manifest), gone
+
+        return heard
 
     def _heard_subject(self, subject: Manifest, gone: bool) -> None:
         changed, concerned = self._routes.heard(subject, gone=gone)

@@ -100,6 +100,12 @@ async def survey(
     into.complete = True
 
 
+def without_managers(manifest: Manifest) -> Manifest:
+    """The object without the record of managed fields, which is often the larger part of it."""
+    metadata = {key: value for key, value in manifest["metadata"].items() if key != "managedFields"}
+    return {**manifest, "metadata": metadata}
+
+
 def _slim(manifest: Manifest) -> Manifest:
     """The object without other people's entries in the record of managed fields, of which nobody here asks."""
     metadata = manifest["metadata"]
