@@ -2,7 +2,7 @@
 
 INSTRUCTIONS = """\
 Worlds of versioned markdown documents, addressed as mark://<world>/<path>. mark_worlds lists the worlds open to you and
-where you may write.
+where you may write; mark://<world>/.context is a primer of one.
 Reading: look things up first (mark_lookup, mark_lookup_all), then fetch the section you need as url#anchor; a large
 document comes as its outline. Pass known_version for a document you hold.
 Writing: read the world's policy (/.well-known/demarkus/policy.md) and a neighbouring document first. Before you write a

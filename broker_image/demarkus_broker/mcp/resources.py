@@ -9,6 +9,7 @@ import base64
 from dataclasses import dataclass
 
 from demarkus_broker.identity import Person
+from demarkus_broker.mcp.tools import primer
 from demarkus_broker.mcp.tools.address import Address, AddressError, parse
 from demarkus_broker.mcp.tools.reading import section_of, text_of
 from demarkus_broker.mcp.tools.tool import Kind, Refusal, Target, Worlds, ask
@@ -47,7 +48,10 @@ async def read(worlds: Worlds, person: Person, uri: str) -> Content:
     entry = worlds.find(address.world, person)
     if entry is None:
         raise Refusal(Kind.NO_SUCH_WORLD, f"uri: there is no world {address.world!r} that is open to you")
-    response = await ask(worlds, person, Target(address, entry), Request(Verb.FETCH, address.path))
+    target = Target(address, entry)
+    if address.path == primer.PATH:
+        return Content(await primer.compose(worlds, person, target))
+    response = await ask(worlds, person, target, Request(Verb.FETCH, address.path))
     if response.status != Status.OK:
         raise Refusal(Kind.ARGUMENT, f"uri: the world answered {response.status}")
     text = text_of(response.body)

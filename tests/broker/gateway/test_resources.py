@@ -90,6 +90,18 @@ async def test_addresses_complete_to_what_is_open_to_the_caller(universe: Any, a
         assert await complete(prompt, "url", "mark://kitchen/../") == []
 
 
+async def test_the_primer_of_a_world_is_a_document_and_a_resource(universe: Any) -> None:
+    async with universe.client("bob") as client:
+        article = {"url": "mark://garden/roadmap.md", "body": "# Plans\n\nRoses.\n", "expected_version": 0}
+        await client.call_tool("mark_publish", article)
+        fetched = await client.call_tool("mark_fetch", {"url": "mark://garden/.context"})
+        (read,) = (await client.read_resource("mark://garden/.context")).contents
+    assert fetched.structured_content["body"] == read.text
+    assert ">>> mark://garden/roadmap.md/v1\n# Plans\n" in read.text
+    hidden = await universe.call("mark_fetch", "ann", url="mark://garden/.context")
+    assert hidden.structured_content["error"] == "no-such-world"
+
+
 def test_profiles_are_parts_of_one_table() -> None:
     assert PROFILES["full"] == TOOLS
     assert set(TOOLS) - set(PROFILES["lean"]) == {"mark_discover", "mark_resolve"}

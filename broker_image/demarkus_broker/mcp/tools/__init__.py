@@ -4,6 +4,7 @@ tool       what a tool is made of: row, call, outcome, refusal, and the port to 
 address    `mark://<world>/<path>` as an argument: parse, refuse, print
 answers    from a world's response to an outcome, with what helps next
 reading    what tools that show text share: outline, section
+primer     mark://<world>/.context, put together from a world's documents
 matches    what the lookups share: arguments, request, table
 expansion  text of what a lookup found, within a budget
 writing    what publish and append share: conflict, lost answer, stamped metadata

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from demarkus_broker.mcp.tools import primer
 from demarkus_broker.mcp.tools.answers import ordered, outcome
 from demarkus_broker.mcp.tools.reading import LARGE, outline_of, section_of, size_of, text_of
 from demarkus_broker.mcp.tools.tool import Arguments, Call, Cost, Outcome, Text, Tool
@@ -31,6 +32,9 @@ class FetchArguments(Arguments):
 async def fetch(call: Call[FetchArguments]) -> Outcome:
     """Answer the text verbatim, a part of it, `unchanged`, or what the world says instead."""
     arguments, target = call.arguments, call.targets["url"]
+    if target.path == primer.PATH:
+        composed = await primer.compose(call.worlds, call.person, target)
+        return Outcome(status=Status.OK, keys={"mode": "context"}, body=composed)
     response = await call.ask(target, Request(Verb.FETCH, target.path))
     if response.status != Status.OK:
         return outcome(response)
