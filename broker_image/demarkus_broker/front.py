@@ -1,7 +1,8 @@
 """The front of the gateway: what every HTTP request passes before MCP sees it.
 
-Order: Host, then for `/mcp` Origin, preflight, bearer, method, body (size and time), and only then the MCP session
-manager. `/mcp` and `/mcp/` are one resource; nothing is ever redirected, since a redirect drops the bearer or the body.
+Order: Host, then for `/mcp` Origin, preflight, bearer, rate, method, body (size and time), and only then the MCP
+session manager. Whoever is not signed in is counted by address, also at the endpoints of the authorization server.
+`/mcp` and `/mcp/` are one resource; nothing is ever redirected, since a redirect drops the bearer or the body.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from demarkus_broker import resource
 from demarkus_broker.bearer import BearerError, verify
 from demarkus_broker.identity import Person, person_of
 from demarkus_broker.keys import Keys
+from demarkus_broker.limits import Buckets, address_of
 from demarkus_broker.metrics import Metrics
 from demarkus_broker.origins import host_is_ours, origin_may_call
 from demarkus_broker.settings import BrokerSettings
@@ -35,7 +37,8 @@ BODY_DEADLINE = 20.0
 PERSON = "demarkus.person"
 """Key of the ASGI scope under which the caller's `Person` stands after the bearer was checked."""
 
-_EXPOSED = "WWW-Authenticate, Mcp-Session-Id, Mcp-Protocol-Version"
+_COUNTED_APART = frozenset({"/mcp", "/mcp/"})
+_EXPOSED = "WWW-Authenticate, Retry-After, Mcp-Session-Id, Mcp-Protocol-Version"
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, "
@@ -70,6 +73,8 @@ class Front:
         self._metrics = metrics
         self._now = now
         self._under_way = 0
+        self._subjects = Buckets(per_second=0, burst=300)
+        self._addresses = Buckets(per_second=20, burst=300)
         well_known = [
             Route(f"{resource.WELL_KNOWN}{suffix}", self._metadata(suffix.rstrip("/")), methods=["GET", "OPTIONS"])
             for suffix in ("", "/", "/mcp", "/mcp/")
@@ -87,7 +92,26 @@ class Front:
             if len(host) != 1 or not host_is_ours(host[0], self._settings().public_url):
                 await self._refuse(421, "host", "This gateway does not answer to that Host.")(scope, receive, send)
                 return
+            if scope["path"] not in _COUNTED_APART and (wait := self._address_has_to_wait(scope)) is not None:
+                response = self._too_many("address", wait)
+                response.headers["Access-Control-Allow-Origin"] = "*"
+                await response(scope, receive, send)
+                return
         await self._routes(scope, receive, send)
+
+    def _address_has_to_wait(self, scope: Scope) -> int | None:
+        """Count a request of an address that is not signed in; the seconds that it has to wait, if it has to."""
+        limits = self._settings().limits
+        peer = scope["client"][0] if scope.get("client") else ""
+        forwarded = Headers(scope=scope).getlist("x-forwarded-for")
+        address = address_of(peer, forwarded, trusted_proxies=limits.trusted_proxies)
+        return self._addresses.wait(address, limits.address, now=self._now())
+
+    def _too_many(self, whose: str, wait: int) -> Response:
+        """The answer to somebody who asks too much (RFC 6585, 4)."""
+        response = self._refuse(429, f"rate-{whose}", "These are too many requests; wait as long as Retry-After says.")
+        response.headers["Retry-After"] = str(wait)
+        return response
 
     def _metadata(self, suffix: str) -> Callable[[Request], Awaitable[Response]]:
         async def document(request: Request) -> Response:
@@ -122,17 +146,26 @@ class Front:
         try:
             scope[PERSON] = self._person(headers, settings)
         except BearerError as error:
+            wait = self._address_has_to_wait(scope)
+            if wait is not None:
+                await self._too_many("address", wait)(scope, receive, send)
+                return
             sent = bool(headers.getlist("authorization"))
             response = self._refuse(401, f"bearer-{error.fault}" if sent else "no-bearer", "Sign in first.")
             response.headers["WWW-Authenticate"] = resource.challenge(settings, refused=sent)
             await response(scope, receive, send)
+            return
+        subject = f"{scope[PERSON].issuer} {scope[PERSON].subject}"
+        wait = self._subjects.wait(subject, settings.limits.subject, now=self._now())
+        if wait is not None:
+            await self._too_many("subject", wait)(scope, receive, send)
             return
         if scope["method"] != "POST":
             response = self._refuse(405, "method", "This gateway keeps no sessions and no streams: POST.")
             response.headers["Allow"] = "POST, OPTIONS"
             await response(scope, receive, send)
             return
-        if self._under_way >= MOST_REQUESTS:
+        if self._under_way >= (settings.limits.max_concurrent or MOST_REQUESTS):
             response = self._refuse(503, "busy", "This gateway has too many requests at present.")
             response.headers["Retry-After"] = "1"
             await response(scope, receive, send)
