@@ -12,6 +12,8 @@ import pytest
 from markdown_it import MarkdownIt
 from pydantic import BaseModel
 
+from demarkus_broker.mcp.prompts import PROMPTS
+from demarkus_broker.mcp.tools.table import PROFILES, TOOLS
 from demarkus_broker.settings import BrokerSettings
 from demarkus_operator.cli.main import demarkus
 from demarkus_operator.plan import labels
@@ -128,6 +130,19 @@ def test_every_field_of_broker_yaml_is_told_of() -> None:
     access = {"worlds[].access.readers", "worlds[].access.writers"}
     assert told - access == set(fields(BrokerSettings)) - {"worlds[].access"}
     assert access <= told
+
+
+def test_every_tool_argument_and_prompt_is_told_of() -> None:
+    page = (DOCS / "reference/tools.md").read_text()
+    rows = {row.split("|")[1].strip(" `"): row for row in page.splitlines() if row.startswith("| `mark_")}
+    assert set(rows) == set(TOOLS)
+    for name, tool in TOOLS.items():
+        missing = [field for field in tool.arguments.model_fields if f"`{field}`" not in rows[name]]
+        assert not missing, f"{name}: {missing}"
+        assert (tool.name in PROFILES["lean"]) == ("*rare*" not in rows[name])
+    for prompt in PROMPTS.values():
+        assert f"`{prompt.name}`" in page
+        assert all(f"`{argument.name}`" in page for argument in prompt.arguments)
 
 
 def test_every_command_and_option_of_demarkus_is_told_of() -> None:

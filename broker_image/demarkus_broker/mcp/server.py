@@ -45,7 +45,7 @@ class Gateway:
         self._universe = universe
         self._metrics = metrics
         self._profile = profile
-        self._listed = {name: [_describe(tool) for tool in tools.values()] for name, tools in PROFILES.items()}
+        self._listed = {name: [described(tool) for tool in tools.values()] for name, tools in PROFILES.items()}
         self.server: Server[Any] = Server(
             "demarkus",
             title="Demarkus",
@@ -231,7 +231,8 @@ def _person(context: ServerRequestContext[Any]) -> Person:
     return person
 
 
-def _describe(tool: Tool[Any]) -> mcp_types.Tool:
+def described(tool: Tool[Any]) -> mcp_types.Tool:
+    """A row of the table as clients see it."""
     reads = tool.cost is not Cost.WRITE
     return mcp_types.Tool(
         name=tool.name,
