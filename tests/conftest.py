@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from typing import Any
 import pytest
 import yaml
 
+from dev.helm import CannotUnpack
+from dev.helm import helm as unpacked
 from mark_protocol import transport
 from mark_protocol.request import Request, Verb, encode_request
 from mark_protocol.response import Response, parse_response
@@ -205,3 +208,14 @@ def start_world(tmp_path: Path) -> Iterator[Callable[..., WorldProcess]]:
     yield start
     for world in worlds:
         world.end()
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """The program."""
+    try:
+        return unpacked()
+    except CannotUnpack as error:
+        if os.environ.get("DEMARKUS_NO_SKIPS"):
+            raise
+        pytest.skip(f"no helm: {error}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import subprocess
 from collections.abc import Iterator
@@ -15,18 +14,7 @@ import yaml
 
 from dev.chart import CHART
 from dev.cluster.plane import ControlPlane
-from dev.helm import CannotUnpack, helm
 from tests.cluster.home import BUDGET
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    try:
-        return helm()
-    except CannotUnpack as error:
-        if os.environ.get("DEMARKUS_NO_SKIPS"):
-            raise
-        pytest.skip(f"no helm: {error}")
 
 
 @pytest.fixture
@@ -38,16 +26,16 @@ def namespace(plane: ControlPlane) -> Iterator[str]:
     plane.kubectl("delete", "namespace", name, "--wait=false")
 
 
-def run(program: Path, plane: ControlPlane, *arguments: str | Path) -> str:
+def run(helm: Path, plane: ControlPlane, *arguments: str | Path) -> str:
     done = subprocess.run(
-        [program, *arguments, "--kubeconfig", plane.kubeconfig], capture_output=True, text=True, timeout=BUDGET
+        [helm, *arguments, "--kubeconfig", plane.kubeconfig], capture_output=True, text=True, timeout=BUDGET
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_everything_is_accepted_as_it_is_written(program: Path, plane: ControlPlane, namespace: str) -> None:
-    rendered = run(program, plane, "template", "operator", CHART, "--namespace", namespace)
+def test_everything_is_accepted_as_it_is_written(helm: Path, plane: ControlPlane, namespace: str) -> None:
+    rendered = run(helm, plane, "template", "operator", CHART, "--namespace", namespace)
     for document in yaml.safe_load_all(rendered):
         if document:
             plane.kubectl(
@@ -61,15 +49,15 @@ def test_everything_is_accepted_as_it_is_written(program: Path, plane: ControlPl
             )
 
 
-def test_install_upgrade_and_uninstall(program: Path, plane: ControlPlane, namespace: str) -> None:
+def test_install_upgrade_and_uninstall(helm: Path, plane: ControlPlane, namespace: str) -> None:
     where = ("--namespace", namespace, "--set=crds.enabled=false")
-    run(program, plane, "install", "operator", CHART, *where)
+    run(helm, plane, "install", "operator", CHART, *where)
     before = deployment(plane, namespace)
-    run(program, plane, "upgrade", "operator", CHART, *where)
+    run(helm, plane, "upgrade", "operator", CHART, *where)
     assert deployment(plane, namespace)["metadata"]["generation"] == before["metadata"]["generation"]
-    run(program, plane, "upgrade", "operator", CHART, *where, "--set=replicas=1", "--set=logLevel=debug")
+    run(helm, plane, "upgrade", "operator", CHART, *where, "--set=replicas=1", "--set=logLevel=debug")
     assert deployment(plane, namespace)["spec"]["replicas"] == 1
-    run(program, plane, "uninstall", "operator", "--namespace", namespace)
+    run(helm, plane, "uninstall", "operator", "--namespace", namespace)
     left = plane.kubectl(
         "get", "deploy,role,rolebinding,sa,pdb,netpol", "--namespace", namespace, "--output=name"
     ).stdout

@@ -202,6 +202,22 @@ class Case:
     words: tuple[str, ...] = ()
     fields: tuple[str | None, ...] = ()
 
+    async def is_named(self, store: Store) -> None:
+        """What was altered is named, and nothing else."""
+        altering = self.alter(store)
+        if altering is not None:
+            await altering
+        report = await store.report()
+        told = "\n".join(finding.text for finding in report.findings)
+        assert [finding.fault for finding in report.findings] == [verdict for verdict, _ in self.found], told
+        for finding, (_, name) in zip(report.findings, self.found, strict=True):
+            assert finding.object.startswith(name), told
+        for words in self.words:
+            assert words in told
+        if self.fields:
+            assert tuple(finding.field for finding in report.findings) == self.fields, told
+        assert not report.intact
+
 
 CASES: list[Case] = []
 
@@ -730,20 +746,7 @@ def note_of_another_history(store: Store) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_what_was_altered_is_named_and_nothing_else(case: Case) -> None:
-    store = await filled()
-    altering = case.alter(store)
-    if altering is not None:
-        await altering
-    report = await store.report()
-    told = "\n".join(finding.text for finding in report.findings)
-    assert [finding.fault for finding in report.findings] == [verdict for verdict, _ in case.found], told
-    for finding, (_, name) in zip(report.findings, case.found, strict=True):
-        assert finding.object.startswith(name), told
-    for words in case.words:
-        assert words in told
-    if case.fields:
-        assert tuple(finding.field for finding in report.findings) == case.fields, told
-    assert not report.intact
+    await case.is_named(await filled())
 
 
 async def test_there_are_enough_cases_and_each_has_a_name_of_its_own() -> None:

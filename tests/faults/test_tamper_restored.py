@@ -432,20 +432,7 @@ def note_of_a_sister(store: Restored) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_what_was_altered_is_named_and_nothing_else(case: Case) -> None:
-    store = await restored()
-    altering = case.alter(store)
-    if altering is not None:
-        await altering
-    report = await store.report()
-    told = "\n".join(finding.text for finding in report.findings)
-    assert [finding.fault for finding in report.findings] == [verdict for verdict, _ in case.found], told
-    for finding, (_, name) in zip(report.findings, case.found, strict=True):
-        assert finding.object.startswith(name), told
-    for words in case.words:
-        assert words in told
-    if case.fields:
-        assert tuple(finding.field for finding in report.findings) == case.fields, told
-    assert not report.intact
+    await case.is_named(await restored())
 
 
 async def test_the_restored_store_is_intact_with_every_note_of_both_lives() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 import yaml
 
 from dev.chart import CHART
-from dev.helm import CannotUnpack, helm
 
 NAMESPACE = "demarkus-system"
 SECONDS = 60
@@ -21,22 +19,11 @@ Render = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="session")
-def program() -> Path:
-    """Helm."""
-    try:
-        return helm()
-    except CannotUnpack as error:
-        if os.environ.get("DEMARKUS_NO_SKIPS"):
-            raise
-        pytest.skip(f"no helm: {error}")
-
-
-@pytest.fixture(scope="session")
-def run(program: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run(helm: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs helm."""
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
+        return subprocess.run([helm, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
 
     return run
 
