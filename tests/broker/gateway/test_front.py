@@ -106,7 +106,7 @@ async def test_f9_pages_may_read_what_clients_need(universe: Any, who: str | Non
 async def test_f10_with_and_without_a_slash_without_a_redirect(universe: Any, path: str) -> None:
     answer = await post(universe, path)
     assert answer.status_code == 200
-    assert len(answer.json()["result"]["tools"]) == 7
+    assert {"mark_fetch", "mark_publish"} <= {tool["name"] for tool in answer.json()["result"]["tools"]}
 
 
 async def test_f12_what_a_world_will_not_do_is_not_a_fault_of_the_bearer(universe: Any) -> None:
