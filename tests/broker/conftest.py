@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,9 @@ class ScriptedWorlds:
             answer = self._reads.get(f"{entry.name}{request.path}", by_path)
         if isinstance(answer, Exception):
             raise answer
-        return answer(request) if callable(answer) else answer
+        if callable(answer):
+            answer = answer(request)
+        return await answer if isinstance(answer, Awaitable) else answer
 
     @property
     def writes(self) -> list[Request]:

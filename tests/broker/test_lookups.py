@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from demarkus_broker.mcp.tools import expansion
 from demarkus_broker.mcp.tools.tool import Kind
 from demarkus_broker.worlds.errors import Unavailable
 from mark_protocol.lookups import Match, render_matches
@@ -45,6 +47,25 @@ async def test_a_lookup_sends_its_arguments_and_answers_a_table(run: Any) -> Non
     assert outcome.body.splitlines()[0] == "| Path | Importance | Title | Tags |"
     assert "| /notes/a b.md | 0.90 | A \\| b | x, y |" in outcome.body
     assert worlds.asked[0].metadata == {"query": "tea", "filter": "tag=x", "limit": "3", "match": "catalog"}
+
+
+async def test_superseded_documents_are_found_when_asked_for(run: Any) -> None:
+    _, worlds = await run("mark_lookup_all", reads={"/": found()}, query="tea", include_superseded=True)
+    assert worlds.asked[0].metadata["include-superseded"] == "true"
+
+
+async def test_a_slow_document_costs_its_text_and_not_the_table(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expansion, "PATIENCE", 0.05)
+
+    async def never(_: Any) -> Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    reads = {"/": found(a_match("/a.md"), a_match("/b.md")), "/a.md": a_document("first\n"), "/b.md": never}
+    outcome, _ = await run("mark_lookup", url="mark://kitchen/", reads=reads, query="tea", budget=500)
+    assert outcome.keys["matches"] == "2"
+    assert "first\n" in outcome.body
+    assert outcome.body.endswith(">>> More could not be fetched in time.\n")
 
 
 async def test_tags_beyond_ten_are_counted_unless_all_are_asked_for(run: Any) -> None:
@@ -140,10 +161,10 @@ async def test_no_section_is_cut_and_the_budget_holds(run: Any) -> None:
         "/b.md": a_document("b" * 100),
     }
     outcome, _ = await run("mark_lookup", url="mark://kitchen/", reads=reads, query="tea", budget=100)
-    expansion = outcome.body.partition(">>>")[2]
-    assert "aaa" not in expansion
-    assert "b" * 100 in expansion
-    assert len(expansion) <= 400
+    blocks = outcome.body.partition(">>>")[2]
+    assert "aaa" not in blocks
+    assert "b" * 100 in blocks
+    assert len(blocks) <= 400
 
 
 async def test_of_a_large_document_come_the_sections_with_every_word_else_the_outline(run: Any) -> None:

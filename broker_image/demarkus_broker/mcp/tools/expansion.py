@@ -6,6 +6,7 @@ the table; what is left of the budget goes to documents that the found ones name
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,12 +24,23 @@ from mark_protocol.urls import DEFAULT_PORT, MarkURL, resolve
 BYTES_IN_A_TOKEN = 4
 MOST_DOCUMENTS = 10
 """Documents that are fetched for one lookup."""
+PATIENCE = 8.0
+"""Seconds after which the blocks that are there are all there will be: the table must not be lost to slow documents."""
 _FIRST_RELATION = "supersedes"
 
 
 async def expand(call: Call[A], rows: Sequence[Row], *, query: str, tokens: int) -> str:
     """The blocks for these rows that fit into so many tokens; a world that gives no answer is passed over."""
     expansion = _Expansion(tokens * BYTES_IN_A_TOKEN)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await _fill(expansion, call, rows, query)
+    except TimeoutError:
+        expansion.blocks.append("\n>>> More could not be fetched in time.\n")
+    return "".join(expansion.blocks)
+
+
+async def _fill(expansion: _Expansion, call: Call[A], rows: Sequence[Row], query: str) -> None:
     found: dict[tuple[str, str], Response | None] = {}
     for row in rows:
         document = row.world, row.match.path
@@ -51,7 +63,6 @@ async def expand(call: Call[A], rows: Sequence[Row], *, query: str, tokens: int)
         found[document] = response = await _fetch(call, *document)
         if response:
             expansion.add_document(Address(*document), response)
-    return "".join(expansion.blocks)
 
 
 async def _fetch(call: Call[A], world: str, path: str) -> Response | None:

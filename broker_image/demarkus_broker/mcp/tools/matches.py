@@ -12,7 +12,7 @@ from demarkus_broker.mcp.tools.address import Address
 from demarkus_broker.mcp.tools.tool import Arguments, Text
 from mark_protocol.limits import LOOKUP_ROWS
 from mark_protocol.listings import escape_cell, escape_link
-from mark_protocol.lookups import BODY, CATALOG, FILTER, LIMIT, MATCH, QUERY, Match
+from mark_protocol.lookups import BODY, CATALOG, FILTER, INCLUDE_SUPERSEDED, LIMIT, MATCH, QUERY, Match
 from mark_protocol.request import Request, Verb
 
 MOST_TAGS = 10
@@ -32,6 +32,7 @@ class LookupArguments(Arguments):
     budget: Annotated[
         int, Field(ge=0, le=MOST_TOKENS, description="tokens of matching sections to append to the answer")
     ] = 0
+    include_superseded: Annotated[bool, Field(description="also documents that others supersede")] = False
     verbose: Annotated[bool, Field(description="all tags")] = False
 
 
@@ -53,6 +54,8 @@ def request(arguments: LookupArguments, scope: str) -> Request:
     metadata = {QUERY: arguments.query, LIMIT: str(arguments.limit), MATCH: arguments.match}
     if arguments.filter:
         metadata[FILTER] = arguments.filter
+    if arguments.include_superseded:
+        metadata[INCLUDE_SUPERSEDED] = "true"
     return Request(Verb.LOOKUP, scope, metadata)
 
 
