@@ -36,6 +36,7 @@ class BearerFault(StrEnum):
     AUDIENCE = "audience"
     EXPIRED = "expired"
     NOT_YET_VALID = "not-yet-valid"
+    NOT_ADMITTED = "not-admitted"
 
 
 class BearerError(Exception):

@@ -20,8 +20,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from demarkus_broker import resource
-from demarkus_broker.bearer import BearerError, verify
-from demarkus_broker.identity import Person, person_of
+from demarkus_broker.bearer import BearerError, BearerFault, verify
+from demarkus_broker.identity import Person, admits, person_of
 from demarkus_broker.keys import Keys
 from demarkus_broker.limits import Buckets, address_of
 from demarkus_broker.metrics import Metrics
@@ -181,20 +181,26 @@ class Front:
             self._under_way -= 1
 
     def _person(self, headers: Headers, settings: BrokerSettings) -> Person:
-        """The caller. One Authorization header with one bearer, nothing else, names a person. Raises BearerError."""
+        """The caller. One Authorization header with one bearer, nothing else, names a person. Raises BearerError.
+
+        A bearer that was handed out here is not valid any more once no rule admits its person: the client asks for a
+        new one, with claims as they are compared now, or hears there that the person stays out.
+        """
         sent = headers.getlist("authorization")
         scheme, _, token = (sent[0] if len(sent) == 1 else "").partition(" ")
         if scheme.lower() != "bearer":
             token = ""
-        return person_of(
-            verify(
-                token.strip(),
-                self._keys().bearers,
-                issuer=settings.public_url,
-                audience=settings.resource,
-                now=self._now(),
-            )
+        claims = verify(
+            token.strip(),
+            self._keys().bearers,
+            issuer=settings.public_url,
+            audience=settings.resource,
+            now=self._now(),
         )
+        person = person_of(claims)
+        if "client_id" in claims and not (settings.identity and admits(settings.identity.rules, person)):
+            raise BearerError(BearerFault.NOT_ADMITTED)
+        return person
 
     def _refuse(self, status: int, reason: str, message: str) -> Response:
         """A refusal before MCP, counted and logged. `reason` is one of a few words; nothing of the request is in it."""

@@ -64,11 +64,8 @@ def refusal(error: OAuthError) -> Response:
 
 def page(html: str, *, status: int = 200, leads_to: tuple[str | None, ...] = ()) -> Response:
     """A page. `leads_to`: URLs to which its form may lead in the end, besides this gateway."""
-    targets = " ".join(sorted({source for url in leads_to if url and (source := _source(url))}))
-    policy = (
-        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; "
-        f"form-action 'self'{' ' if targets else ''}{targets}"
-    )
+    targets = " ".join(["'self'", *sorted({source for url in leads_to if url and (source := _source(url))})])
+    policy = f"default-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action {targets}"
     return HTMLResponse(html, status_code=status, headers={**_PAGE, "Content-Security-Policy": policy})
 
 

@@ -36,7 +36,7 @@ async def authorize(office: Office, request: Request) -> Response:
     if request.method == "POST":
         sent = await answers.form(request)
     else:
-        sent = parameters.read(request.url.query.encode())
+        sent = parameters.read(request.scope["query_string"])
     client = await office.client(sent.require("client_id"))
     redirect_uri = requests.trusted_redirect(sent, client)
     try:

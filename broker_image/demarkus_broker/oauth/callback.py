@@ -23,7 +23,7 @@ PROVIDER_TOKEN_LIFE = 400 * 86400
 
 async def callback(office: Office, request: Request) -> Response:
     """Take the provider's answer."""
-    sent = parameters.read(request.url.query.encode())
+    sent = parameters.read(request.scope["query_string"])
     state = sent.require("state")
     pending = office.opened(request.cookies.get(login_cookie(state)), Purpose.LOGIN)
     if pending is None or pending["state"] != state:

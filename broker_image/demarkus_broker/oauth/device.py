@@ -47,7 +47,7 @@ async def authorize(office: Office, request: Request) -> Response:
 async def entry(office: Office, request: Request) -> Response:
     """The page for the code, and what was typed there."""
     if request.method == "GET":
-        typed = parameters.read(request.url.query.encode()).get("user_code") or ""
+        typed = parameters.read(request.scope["query_string"]).get("user_code") or ""
         return answers.page(pages.device_entry(typed=typed[:20], action=metadata.DEVICE))
     if not answers.is_from_our_page(request):
         return _again("", "Type the code in here.", status=403)

@@ -237,7 +237,7 @@ def _endpoints(found: Mapping[str, Any], issuer: str) -> Endpoints:
     names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
     urls = [_text(found, name) for name in names]
     for name, url in zip(names, urls, strict=True):
-        if url is None or not _is_secure(url):
+        if url is None or not _is_secure(url):  # also what is no URL
             raise ProviderError(f"the provider's metadata has no https {name}")
     authorization, token, keys = (url or "" for url in urls)
     userinfo = _text(found, "userinfo_endpoint")
@@ -253,7 +253,10 @@ def _endpoints(found: Mapping[str, Any], issuer: str) -> Endpoints:
 
 
 def _is_secure(url: str) -> bool:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 

@@ -1,8 +1,8 @@
 """Who a login is about, as the provider sees it now: asked anew when that was long ago (`identity.revalidate`).
 
-What was found is a fact beside the login, `logins/<login>/check-<n>`, so all replicas go on from the newest. The
-provider's own refresh token may change with each use, so of several that ask at once only one asks, and where
-another replica was first its result is taken.
+What was found is a fact beside the login, `logins/<login>/check-<n>`, so all replicas go on from the newest. Providers
+change their refresh token with each use, and some end everything when an old one comes again: so of all processes that
+need a check, one claims it and asks, and the others wait for what it finds.
 """
 
 from __future__ import annotations
@@ -18,53 +18,66 @@ from demarkus_broker.oauth.provider import ProviderError, RefusedError
 from demarkus_broker.oauth.seals import Purpose
 from demarkus_broker.state.logins import Login
 
+PATIENCE = 15.0
+"""Seconds to wait for a check that somebody else makes."""
+LOOK_AGAIN = 0.1
+"""Seconds between two looks whether it is there."""
 
-class Renewal:
-    """Asks the provider anew for the people of an office."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
-        self._under_way: dict[str, asyncio.Lock] = {}
+async def identity(office: Office, login: Login) -> Mapping[str, Any]:
+    """The claims of a login's person, not older than they may be.
 
-    async def identity(self, login: Login) -> Mapping[str, Any]:
-        """The claims of a login's person, not older than they may be.
-
-        Raises OAuthError: `invalid_grant` if the provider has let go of the person (the login is ended then), and
-        `temporarily_unavailable` if it does not answer, which leaves the login as it is.
-        """
-        name = login.token.login
-        lock = self._under_way.setdefault(name, asyncio.Lock())
-        try:
-            async with lock:
-                return await self._identity(name, login.facts)
-        finally:
-            if not lock.locked():
-                self._under_way.pop(name, None)
-
-    async def _identity(self, name: str, began: Mapping[str, Any]) -> Mapping[str, Any]:
-        office = self._office
+    Raises OAuthError: `invalid_grant` if the provider has let go of the person (the login is ended then), and
+    `temporarily_unavailable` if it does not answer, which leaves the login as it is.
+    """
+    name = login.token.login
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while True:
         number, newest = await office.state.logins.newest_check(name)
-        newest = newest or began
-        identity: Mapping[str, Any] = newest["identity"]
-        sign_in = office.settings().identity
-        opened = office.opened(newest.get("provider"), Purpose.PROVIDER_TOKEN)
-        if sign_in is None or "provider" not in newest or office.now() - newest["checked"] < sign_in.revalidate:
-            return identity
-        if opened is None:
-            raise OAuthError(Code.INVALID_GRANT, "the login can't be renewed any more; sign in anew")
-        try:
-            renewed = await office.provider().renew(opened["token"], subject=identity["sub"])
-        except RefusedError:
-            later, by_another = await office.state.logins.newest_check(name)
-            if by_another is not None and later > number:
-                return by_another["identity"]  # type: ignore[no-any-return]
-            await office.state.logins.end(name, why="the provider has let go")
-            raise OAuthError(Code.INVALID_GRANT, "the sign-in provider does not stand by this login any more") from None
-        except ProviderError as error:
-            office.note("provider", "unavailable", reason=str(error))
-            raise OAuthError(
-                Code.TEMPORARILY_UNAVAILABLE, "the sign-in provider does not answer; the login goes on, try again"
-            ) from None
-        facts = login_facts(office, renewed)
-        await office.state.logins.tell_check(name, number + 1, facts)
-        return facts["identity"]  # type: ignore[no-any-return]
+        facts = newest or login.facts
+        if not _is_due(office, facts):
+            return _identity(facts)
+        if await office.state.logins.claim_check(name, number + 1, now=office.now()):
+            return await _checked(office, name, number + 1, facts)
+        if await office.state.logins.ended(name):
+            raise OAuthError(Code.INVALID_GRANT, "the login has ended; sign in anew")
+        if asyncio.get_running_loop().time() > deadline:
+            raise _later()
+        await asyncio.sleep(LOOK_AGAIN)
+
+
+def _is_due(office: Office, facts: Mapping[str, Any]) -> bool:
+    sign_in = office.settings().identity
+    return sign_in is not None and "provider" in facts and office.now() - facts["checked"] >= sign_in.revalidate
+
+
+async def _checked(office: Office, name: str, number: int, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Ask the provider, and tell what it says."""
+    claimed, logins = office.now(), office.state.logins
+    opened = office.opened(facts["provider"], Purpose.PROVIDER_TOKEN)
+    if opened is None:
+        await logins.end(name, why="the key of its seal is gone")
+        raise OAuthError(Code.INVALID_GRANT, "the login can't be renewed any more; sign in anew")
+    try:
+        renewed = await office.provider().renew(opened["token"], subject=_identity(facts)["sub"])
+    except RefusedError:
+        await logins.end(name, why="the provider has let go")
+        raise OAuthError(Code.INVALID_GRANT, "the sign-in provider does not stand by this login any more") from None
+    except ProviderError as error:
+        await logins.drop_claim(name, number, claimed=claimed)
+        office.note("provider", "unavailable", reason=str(error))
+        raise _later() from None
+    found = login_facts(office, renewed)
+    await logins.tell_check(name, number, found)
+    return _identity(found)
+
+
+def _identity(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = facts["identity"]
+    return found
+
+
+def _later() -> OAuthError:
+    return OAuthError(
+        Code.TEMPORARILY_UNAVAILABLE, "the sign-in provider does not answer; the login goes on, try again"
+    )

@@ -14,14 +14,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from demarkus_broker.oauth import answers, clients, pkce, resources, scopes, tokens
+from demarkus_broker.oauth import answers, clients, pkce, renewal, resources, scopes, tokens
 from demarkus_broker.oauth.clients import Client
 from demarkus_broker.oauth.errors import Code, OAuthError
 from demarkus_broker.oauth.office import Office, client_label
 from demarkus_broker.oauth.pace import Pace
 from demarkus_broker.oauth.parameters import Parameters
 from demarkus_broker.oauth.registration import GRANT_TYPES
-from demarkus_broker.oauth.renewal import Renewal
 from demarkus_broker.state.logins import ReusedError
 
 REFRESH_LIFE = 90 * 86400
@@ -36,7 +35,6 @@ class TokenEndpoint:
     def __init__(self, office: Office, pace: Pace) -> None:
         self._office = office
         self._pace = pace
-        self._renewal = Renewal(office)
 
     async def __call__(self, request: Request) -> Response:
         """Answer a token request."""
@@ -108,7 +106,7 @@ class TokenEndpoint:
         if login is None or login.facts["client_id"] != client.id:
             raise OAuthError(Code.INVALID_GRANT, "refresh_token is not good (any more), or another client's")
         scope = scopes.narrowed(login.facts["scope"], form.get("scope"))
-        identity = await self._renewal.identity(login)
+        identity = await renewal.identity(office, login)
         try:
             office.admit(identity)
         except OAuthError:

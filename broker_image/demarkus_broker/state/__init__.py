@@ -7,7 +7,7 @@ use one code, exactly one creates `codes/<name>/used`. A name carries its expiry
     devices/<name>/asked, decision, collected; usercodes/<hash>/<name>
     people/<label>/<name>                  the logins of a person
     logins/<name>/began, ended, <n>-<lane> a login, and its refresh tokens (only their hashes)
-    logins/<name>/check-<n>                what the provider said of the person when it was asked anew
+    logins/<name>/claim-<n>-<time>, check-<n>  who asks the provider anew about the person; what it said
     registrations/<client id>              a client that registered itself
     sweeps/<name>                          who sweeps in an interval
 

@@ -13,6 +13,8 @@ from demarkus_broker.state.facts import Facts
 
 MOST = 20
 """Logins of one person; one more ends the one that expires first."""
+CLAIM = 30
+"""Seconds for which somebody who claimed to ask the provider has to do it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +104,27 @@ class Logins:
             return 0, None
         return int(keys[-1].rpartition("-")[2]), await self._facts.read(keys[-1])
 
+    async def claim_check(self, name: str, number: int, *, now: float) -> bool:
+        """Claim to be the one who makes a check of a login's person; False while somebody else has claimed it.
+
+        A claim that leads to nothing is over after CLAIM seconds.
+        """
+        slot = int(now) // CLAIM * CLAIM
+        before = await self._facts.read(self._claim(name, number, slot - CLAIM))
+        if before is not None and before["at"] + CLAIM > now:
+            return False
+        return await self._facts.tell(self._claim(name, number, slot), {"at": int(now)})
+
+    async def drop_claim(self, name: str, number: int, *, claimed: float) -> None:
+        """Take a claim of the time `claimed` back."""
+        await self._facts.forget(self._claim(name, number, int(claimed) // CLAIM * CLAIM))
+
     async def tell_check(self, name: str, number: int, found: Mapping[str, Any]) -> bool:
         """Note what a check of a login's person found; False if there is one of that number."""
         return await self._facts.tell(f"logins/{name}/check-{number:08d}", found)
+
+    def _claim(self, name: str, number: int, slot: int) -> str:
+        return f"logins/{name}/claim-{number:08d}-{slot:010d}"
 
     async def _succeed(self, used: rotation.Token, lane: str, now: float) -> rotation.Token | None:
         token = rotation.make(used.login, used.generation + 1, lane, self._entropy(names.ENTROPY))

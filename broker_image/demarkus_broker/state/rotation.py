@@ -28,7 +28,7 @@ FIRST_LANE = "0" * 8
 
 _TOKEN = re.compile(r"(?P<login>[0-9]{10}-[0-9a-f]{32})\.(?P<n>[1-9][0-9]{0,7})\.(?P<lane>[0-9a-f]{8})\.[0-9a-f]{32}")
 _KEY = re.compile(r"logins/(?P<login>[^/]+)/(?P<n>[0-9]{8})-(?P<lane>[0-9a-f]{8})")
-_CHECK = re.compile(r"logins/(?P<login>[^/]+)/(?P<lane>check)-(?P<n>[0-9]{8})")
+_CHECK = re.compile(r"logins/(?P<login>[^/]+)/(?P<lane>check|claim)-(?P<n>[0-9]{8})(-[0-9]{10})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def judge(successor: Mapping[str, Any], *, generation: int, now: float) -> Used:
 
 
 def superseded(keys: Iterable[str]) -> list[str]:
-    """Of the keys of logins, the tokens and checks that need not be remembered any more, oldest first.
+    """Of the keys of logins, the tokens, checks and claims that need not be remembered any more, oldest first.
 
     In that order they have to be deleted: a token must not outlive its successor, or it could be used once more.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -113,6 +114,7 @@ async def test_a_person_whom_no_rule_admits_stays_out_and_learns_no_rule(site: A
 async def test_a_person_who_is_not_admitted_any_more_loses_the_login(site: Any) -> None:
     client_id, tokens = await site.signed_in()
     site.configure(rules=[{"emails": ["bob@example.com"]}])
+    assert (await site.call(tokens["access_token"])).status_code == 401, "at once, not when the token ends"
     assert (await site.refresh(client_id, tokens["refresh_token"])).json()["error"] == "invalid_grant"
     site.configure()
     assert (await site.refresh(client_id, tokens["refresh_token"])).json()["error"] == "invalid_grant"
@@ -135,6 +137,27 @@ async def test_the_provider_is_asked_anew_and_what_it_says_holds(site: Any) -> N
     site.clock.at += 3601
     site.company.claims = {"groups": ["Alumni"]}
     assert (await site.refresh(client_id, tokens["refresh_token"])).json()["error"] == "invalid_grant"
+
+
+async def test_of_all_who_need_the_provider_anew_one_asks_it(site: Any) -> None:
+    """Some providers end everything when a refresh token of theirs that was used comes again."""
+    site.company.refresh_tokens = True
+    client_id, tokens = await site.signed_in()
+    site.clock.at += 3601
+    asked = site.company.asked.count("https://accounts.example.com/token")
+    shared = tokens["refresh_token"]
+    answers = await asyncio.gather(*(site.refresh(client_id, shared, replica=n % 2) for n in range(6)))
+    assert [answer.status_code for answer in answers] == [200] * 6
+    assert site.company.asked.count("https://accounts.example.com/token") == asked + 1
+
+
+async def test_whoever_claimed_to_ask_and_died_holds_nobody_up_for_long(site: Any) -> None:
+    logins = site.offices[0].state.logins
+    now = site.clock.at // 30 * 30
+    assert await logins.claim_check("login", 1, now=now + 20)
+    assert not await logins.claim_check("login", 1, now=now + 21)
+    assert not await logins.claim_check("login", 1, now=now + 49)
+    assert await logins.claim_check("login", 1, now=now + 50)
 
 
 async def test_whom_the_provider_has_let_go_of_is_out(site: Any) -> None:
