@@ -89,11 +89,22 @@ def is_loopback(host: str) -> bool:
 
 
 def _issuer(value: str) -> str:
-    parts = urlsplit(value)
-    secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
-    if not secure or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
+    if not _is_secure(value):
         raise ValueError("expected the provider's https URL, like https://accounts.example.com")
     return value
+
+
+def _service(value: str) -> str:
+    if not _is_secure(value):
+        raise ValueError("expected an https address, like https://storage.example.com")
+    return value.rstrip("/")
+
+
+def _is_secure(value: str) -> bool:
+    """Whether a URL is https, or http on loopback, without a user, a query or a fragment."""
+    parts = urlsplit(value)
+    secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+    return bool(secure and parts.hostname and "@" not in parts.netloc and not parts.query and not parts.fragment)
 
 
 def _duration(value: object) -> float:
@@ -226,9 +237,14 @@ class KubernetesState(_Section):
 
 
 class BucketState(_Section):
-    """Logins as objects in a bucket, `gs://name` or `gs://name/prefix`."""
+    """Logins as objects in a bucket, `gs://name` or `gs://name/prefix`.
+
+    `service` is the address of a private endpoint, or of a stand-in: over plain http only on loopback, and then no
+    credential is sent.
+    """
 
     url: Annotated[str, Field(pattern=r"^gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^?#\\\s]*)?$")]
+    service: Annotated[str, AfterValidator(_service)] | None = None
 
 
 class StateSettings(_Section):

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 from demarkus_base.blobs.directory import DirectoryBlobs
-from demarkus_base.blobs.gcs import GcsBlobs
+from demarkus_base.blobs.gcs import SERVICE, Anonymous, GcsBlobs
 from demarkus_base.blobs.memory import MemoryBlobs
 from demarkus_base.blobs.port import BlobError, Blobs
 from demarkus_broker.keys import Keys
@@ -138,7 +138,9 @@ async def _store(state: StateSettings) -> Blobs:
     if state.directory is not None:
         return await DirectoryBlobs.open(state.directory)
     if state.gcs is not None:
-        return GcsBlobs.open(state.gcs.url)
+        service = state.gcs.service or SERVICE
+        anonymous = Anonymous() if service.startswith("http:") else None
+        return GcsBlobs.open(state.gcs.url, service=service, authorization=anonymous)
     assert state.kubernetes is not None
     return SecretBlobs.in_cluster(state.kubernetes.namespace, environment=os.environ)
 

@@ -13,6 +13,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
+import pytest
+import yaml
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import rsa
 from joserfc import jwt
@@ -22,7 +24,17 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
+from demarkus_base.blobs.gcs import Anonymous, GcsBlobs
+from demarkus_broker.state.facts import Facts
+from demarkus_broker.state.logins import Logins
+from dev.gcs.process import started
+
 REDIRECT = "http://127.0.0.1:51234/callback"
+EACH_ON_ITS_OWN = httpx2.Limits(max_keepalive_connections=0)
+"""Every request on a connection of its own, so that a balancer sends each to another replica."""
+CLIENTS = 500
+PING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+HEADERS = {"MCP-Protocol-Version": "2025-06-18", "Accept": "application/json, text/event-stream"}
 
 
 def a_free_port() -> int:
@@ -107,7 +119,7 @@ class Stranger:
     async def browse(self, url: str) -> None:
         """Say yes at the gateway, go through the provider, and end at the program's own address."""
         self.signed_in += 1
-        async with httpx2.AsyncClient(timeout=60, trust_env=False) as browser:
+        async with httpx2.AsyncClient(timeout=60, trust_env=False, limits=EACH_ON_ITS_OWN) as browser:
             page = await browser.get(url)
             sealed = html.unescape(re.search(r'name="request" value="([^"]+)"', page.text)[1])  # type: ignore[index]
             gateway = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
@@ -131,10 +143,134 @@ class Stranger:
             callback_handler=self.come_back,
         )
         async with (
-            httpx2.AsyncClient(auth=auth, timeout=60, trust_env=False) as http,
+            httpx2.AsyncClient(auth=auth, timeout=60, trust_env=False, limits=EACH_ON_ITS_OWN) as http,
             Client(streamable_http_client(gateway, http_client=http), cache=None) as client,
         ):
             return await client.call_tool(tool, arguments)
+
+
+class Balancer:
+    """Sends each TCP connection to the next replica that takes it."""
+
+    def __init__(self, *ports: int) -> None:
+        self.ports = list(ports)
+        self.taken = dict.fromkeys(ports, 0)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def serving(self, port: int) -> AsyncIterator[None]:
+        server = await asyncio.start_server(self._carry, "127.0.0.1", port)
+        try:
+            yield
+        finally:
+            server.close()
+            for task in self._tasks:
+                task.cancel()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(len(self.ports)):
+            self.ports.append(port := self.ports.pop(0))
+            with contextlib.suppress(OSError):
+                there = await asyncio.open_connection("127.0.0.1", port)
+                self.taken[port] += 1
+                break
+        else:
+            writer.close()
+            return
+        ways = [asyncio.create_task(self._pump(*way)) for way in ((reader, there[1]), (there[0], writer))]
+        self._tasks.update(ways)
+        for way in ways:
+            way.add_done_callback(self._tasks.discard)
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+async def replicas(site: Any) -> AsyncIterator[tuple[Any, Balancer, Company, Any]]:
+    """Two brokers over one bucket behind a plain TCP balancer, with a provider: (site, balancer, company, blobs)."""
+    company, port, second_port = Company(a_free_port()), a_free_port(), a_free_port()
+    (site.folder / "client-secret").write_text("secret")
+    second = type(site.broker)("demarkus-broker", site.folder / "second.yaml", site.folder / "second.log")
+    second.health = f"127.0.0.1:{a_free_port()}"
+    balancer = Balancer(site.port, second_port)
+    site.url = f"http://127.0.0.1:{port}"
+    with started("logins") as bucket:
+        site.fields = {
+            "identity": {
+                "issuer": company.issuer,
+                "clientID": "gateway",
+                "clientSecretFile": str(site.folder / "client-secret"),
+            },
+            "state": {"gcs": {"url": "gs://logins", "service": bucket.address}},
+            "limits": {"address": {"perSecond": 0}},
+        }
+        kitchen = await asyncio.to_thread(site.world, "kitchen")
+        site.configure(kitchen.route())
+        document = yaml.safe_load(site.broker.config.read_text())
+        document["listen"] = {"http": f"127.0.0.1:{second_port}", "health": second.health}
+        second.config.write_text(yaml.safe_dump(document))
+        site.processes += [site.broker, second]
+        blobs = GcsBlobs.open("gs://logins", service=bucket.address, authorization=Anonymous())
+        async with company.serving(), balancer.serving(port):
+            await asyncio.gather(*(asyncio.to_thread(broker.start) for broker in (site.broker, second)))
+            yield site, balancer, company, blobs
+        await blobs.close()
+
+
+async def test_behind_a_balancer_a_login_begun_at_one_replica_ends_at_another(replicas: Any) -> None:
+    site, balancer, _, _ = replicas
+    stranger = Stranger()
+    for _ in range(3):
+        answer = await stranger.call(f"{site.url}/mcp", "mark_fetch", url="mark://kitchen/a.md")
+        assert answer.structured_content["status"] == "not-found"
+    assert stranger.signed_in == 1
+    assert min(balancer.taken.values()) >= 8, balancer.taken
+
+
+async def test_a_replica_that_is_killed_amid_500_clients_signs_nobody_out(replicas: Any) -> None:
+    """Each refreshes its token and calls; what was cut off is sent again, as clients do."""
+    site, balancer, _, blobs = replicas
+    async with httpx2.AsyncClient(base_url=site.url, timeout=60, trust_env=False, limits=EACH_ON_ITS_OWN) as http:
+        client_id = (await http.post("/register", json={"redirect_uris": [REDIRECT]})).json()["client_id"]
+        logins, now = Logins(Facts(blobs)), time.time()
+        limit = asyncio.Semaphore(32)
+        done: list[int] = []
+
+        async def begin(n: int) -> str:
+            async with limit:
+                identity = {"sub": f"person-{n}"}
+                facts = {"identity": identity, "checked": int(now), "scope": "mcp", "client_id": client_id}
+                return await logins.begin(logins.new_name(int(now) + 86400), facts, person=f"s-{n:032x}", now=now)
+
+        async def until_answered(path: str, **how: Any) -> httpx2.Response:
+            for _ in range(20):
+                with contextlib.suppress(httpx2.TransportError):
+                    return await http.post(path, **how)
+            raise AssertionError(f"no answer of {path}")
+
+        async def live(token: str) -> None:
+            async with limit:
+                for _ in range(2):
+                    form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": client_id}
+                    answer = await until_answered("/token", data=form)
+                    assert answer.status_code == 200, answer.text
+                    token = answer.json()["refresh_token"]
+                    headers = HEADERS | {"Authorization": f"Bearer {answer.json()['access_token']}"}
+                    called = await until_answered("/mcp", json=PING, headers=headers)
+                    assert called.status_code == 200, called.text
+                done.append(1)
+                if len(done) == CLIENTS // 4:
+                    site.broker.kill()
+
+        tokens = await asyncio.gather(*(begin(n) for n in range(CLIENTS)))
+        await asyncio.gather(*(live(token) for token in tokens))
+    assert len(done) == CLIENTS
+    assert min(balancer.taken.values()) > CLIENTS // 4, balancer.taken
 
 
 async def test_the_official_client_gets_in_by_url_and_stays_in_over_a_kill(site: Any, eventually: Any) -> None:
