@@ -92,8 +92,9 @@ NOT_HERE = {
     (OPERATOR_NAMESPACE, "configmaps", "patch"),
     (OPERATOR_NAMESPACE, "secrets", "patch"),
     ("", "pods", "patch"),
-    # This control plane has no Gateway API.
+    # This control plane has no Gateway API, and no cert-manager.
     *(("", "httproutes", verb) for verb in ("create", "delete", "get", "list", "patch", "watch")),
+    *(("", "certificates", verb) for verb in ("create", "delete", "get", "patch")),
 }
 
 

@@ -13,15 +13,17 @@ import pytest
 
 from demarkus_operator.api import conditions
 from demarkus_operator.api.common import API_VERSION
+from demarkus_operator.cluster.port import NotFound
 from demarkus_operator.material import make
 from demarkus_operator.plan.bucket_facts import BucketFacts
-from demarkus_operator.plan.inquiry import record_reads
 from demarkus_operator.plan.objects import Change, Manifest, Plan, Ref
 from demarkus_operator.plan.reports import Report
 from demarkus_operator.plan.site import Site
+from demarkus_operator.plan.universe import later_reads as later_reads_of_universe
 from demarkus_operator.plan.universe import plan_universe, universe_reads
 from demarkus_operator.plan.witness import Testimony
-from demarkus_operator.plan.world import plan_world, world_reads
+from demarkus_operator.plan.world import later_reads, plan_world, world_reads
+from demarkus_operator.reconcile.status import with_denials
 
 NOW = datetime(2026, 12, 1, 9, 0, tzinfo=UTC)
 SITE = Site(operator_namespace="demarkus-system", version="0.1.0")
@@ -61,6 +63,7 @@ class Cluster:
     reports: dict[str, Sequence[Report]] = field(default_factory=dict)
     testimony: dict[str, Testimony] = field(default_factory=dict)
     buckets: dict[str, BucketFacts] = field(default_factory=dict)
+    lacking: set[str] = field(default_factory=set)  # kinds that it does not know
     objects: dict[Ref, Manifest] = field(default_factory=dict)
     writes: list[Ref] = field(default_factory=list)
     _random: random.Random = field(default_factory=lambda: random.Random(7))
@@ -119,11 +122,12 @@ class Cluster:
         manifest = self.get(kind, name, namespace)
         if kind == "World":
             observed = {ref: self.objects.get(ref) for ref in world_reads(manifest, self.site)}
-            observed |= {ref: self.objects.get(ref) for ref in record_reads(manifest, observed, self.site)}
+            observed |= {ref: self.objects.get(ref) for ref in later_reads(manifest, observed, self.site)}
             reports, testimony = self.reports.get(name, ()), self.testimony.get(name)
             bucket = self.buckets.get(name)
             return plan_world(manifest, observed, self.site, self.now, reports, testimony, bucket)
         observed = {ref: self.objects.get(ref) for ref in universe_reads(manifest, self.site)}
+        observed |= {ref: self.objects.get(ref) for ref in later_reads_of_universe(manifest, observed, self.site)}
         worlds = [other for ref, other in self.objects.items() if ref.kind == "World"]
         namespaces = {ref.name: other for ref, other in self.objects.items() if ref.kind == "Namespace"}
         return plan_universe(manifest, observed, worlds, namespaces, self.site, self.now, self.reports.get(name, ()))
@@ -142,7 +146,10 @@ class Cluster:
                 self._write(generate.filled(data))
         assert not plan.generate, "something is generated again and again"
         assert not plan.change, "something is changed again and again"
-        for manifest in [*plan.apply, *(attempt.manifest for attempt in plan.attempts)]:
+        unknown = [attempt for attempt in plan.attempts if attempt.manifest["kind"] in self.lacking]
+        plan = with_denials(plan, [(attempt, NotFound("404 page not found")) for attempt in unknown])
+        attempts = [attempt.manifest for attempt in plan.attempts if attempt not in unknown]
+        for manifest in [*plan.apply, *attempts]:
             there = self.objects.get(Ref.of(manifest))
             if there is None or not covers(there, manifest) or there.get("data") != manifest.get("data"):
                 self._write(manifest)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +17,7 @@ from demarkus_operator.api.check import problems
 from demarkus_operator.plan.objects import Generate, Plan, Ref
 from demarkus_operator.plan.universe import universe_reads
 from demarkus_operator.plan.world import plan_world, world_reads
+from tests.operator.issuer import Issuer, answer
 from tests.operator.random_specs import made_by_others, specs
 
 Build = Callable[..., dict[str, Any]]
@@ -113,6 +116,12 @@ def test_worlds_are_realised_in_any_order(
     assert "Starting" in reasons.values()
 
 
+@functools.cache
+def issuer(now: datetime) -> Issuer:
+    """One for all."""
+    return Issuer("corporate", now)
+
+
 @anything
 @given(spec=specs("Universe"))
 def test_every_valid_universe_is_realised(
@@ -123,6 +132,9 @@ def test_every_valid_universe_is_realised(
     cluster.put(a_world())
     for manifest in made_by_others(spec, "acme"):
         cluster.put(manifest)
+    cluster.settle()
+    for ref in [ref for ref in cluster.objects if ref.kind == "Certificate"]:
+        answer(cluster, issuer(cluster.now), ref.name)
     cluster.settle()
     assert cluster.condition("Universe", "acme")[1] == "Starting"
     assert cluster.condition("Universe", "acme", "Degraded")[1] == "AsAsked"

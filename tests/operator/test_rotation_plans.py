@@ -324,16 +324,6 @@ def test_revoked_authority_is_replaced_and_goes_at_once(stage: Stage, a_universe
     assert stage.issuer() != before
 
 
-def test_issuer_that_is_not_used_is_told(settled: Any, a_universe: Build, a_world: Build) -> None:
-    settled.put(a_universe(trust={"issuerRef": {"name": "corp"}}))
-    settled.put(a_world(expose={"issuerRef": {"name": "corp", "kind": "ClusterIssuer"}}))
-    settled.settle()
-    for kind, name, place in (("Universe", "acme", "spec.trust"), ("World", "tea", "spec.expose")):
-        status, reason, message = settled.condition(kind, name, "Degraded")
-        assert (status, reason) == ("True", "IssuerUnavailable")
-        assert f"take {place}.issuerRef away" in message
-
-
 def test_pod_that_is_behind_is_told_once_to_look_at_its_volumes(stage: Stage) -> None:
     stage.cluster.now += 61 * DAYS
     stage.settle()

@@ -147,9 +147,9 @@ MEANINGS: Mapping[Reason, tuple[str, str]] = {
         "port 8081?",
     ),
     Reason.ISSUER_UNAVAILABLE: (
-        "The issuer of cert-manager that the spec names is not used. Certificates are signed by the Universe's own "
-        "authority, or that of the World.",
-        "Take `issuerRef` away.",
+        "There is no certificate from the issuer of cert-manager that the spec names, or no newer one. The one before "
+        "goes on, or the Universe's own authority signs, or that of the World.",
+        "Do what the message says: install cert-manager, make the issuer, or take `issuerRef` away.",
     ),
     Reason.AS_ASKED: ("Everything that was asked for could be had.", "Nothing."),
     Reason.PAUSED: (

@@ -24,6 +24,8 @@ class Expose(Model):
     ) = None
     """Further names by which clients reach it; they stand in its certificate."""
     issuer_ref: IssuerRef | None = None
-    """The issuer of cert-manager that signs the certificate for these names."""
+    """Without a Universe: the issuer of cert-manager that signs the World's certificate, for all its names.
+
+    In a Universe its `trust.issuerRef` counts for these names as well: a World shows one certificate."""
     annotations: Annotations | None = None
     """Annotations of the Service, such as those that load balancers want."""

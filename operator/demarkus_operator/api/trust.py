@@ -36,7 +36,10 @@ class Trust(Model):
     )
 
     issuer_ref: IssuerRef | None = None
-    """The issuer of cert-manager that signs the certificates of Worlds. Default: an authority of the Universe's own."""
+    """The issuer of cert-manager that signs the certificates of Worlds. It has to tell its authority (`ca.crt`), which
+    the gateway trusts as well. An `Issuer` is that of each World's own namespace, and has to be the same in all.
+
+    Default: an authority of the Universe's own."""
     rotate_every: Annotated[str, Field(min_length=1, max_length=8)] | None = None
     """How often the keys that sign grants and bearers, and the authority, are exchanged, such as `90d`.
 

@@ -37,6 +37,7 @@ class Kind:
 
 WORLD = Kind(common.API_VERSION, world.KIND, world.PLURAL)
 UNIVERSE = Kind(common.API_VERSION, universe.KIND, universe.PLURAL)
+CERTIFICATE = Kind("cert-manager.io/v1", "Certificate", "certificates", optional=True)
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 EVENT = Kind("events.k8s.io/v1", "Event", "events")
@@ -65,11 +66,11 @@ WATCHED_CHILDREN = (
     SERVICE_ACCOUNT,
     STATEFUL_SET,
 )
-"""Children whose changes we hear of. Secrets are not among them: they are only ever read by name. Nor are HTTPRoutes:
-many clusters do not know that kind, and a watch of it could not go on.
+"""Children whose changes we hear of. Secrets are not among them: they are only ever read by name. Nor are HTTPRoutes
+and Certificates: many clusters do not know these kinds, and a watch of one could not go on.
 """
 
-_ALL = (WORLD, UNIVERSE, EVENT, HTTP_ROUTE, LEASE, NAMESPACE, SECRET, *WATCHED_CHILDREN)
+_ALL = (WORLD, UNIVERSE, CERTIFICATE, EVENT, HTTP_ROUTE, LEASE, NAMESPACE, SECRET, *WATCHED_CHILDREN)
 _TABLE = {(kind.api_version, kind.kind): kind for kind in _ALL}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from demarkus_operator.cluster.kinds import (
+    CERTIFICATE,
     CONFIG_MAP,
     DEPLOYMENT,
     EVENT,
@@ -37,6 +38,7 @@ _CHILD = ("create", "get", "list", "patch", "watch")
 _OPTIONAL = ("create", "delete", "get", "list", "patch", "watch")
 
 RIGHTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
+    (CERTIFICATE, ("create", "delete", "get", "patch")),
     (CONFIG_MAP, _CHILD),
     (DEPLOYMENT, _CHILD),
     (EVENT, ("create",)),

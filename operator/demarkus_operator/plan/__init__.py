@@ -6,6 +6,8 @@ reports      what running processes say of themselves
 rotation     exchanging keys, authorities and tokens without a refusal: one state machine. It is used by
              rotation_keys, rotation_authority, rotation_token; rotation_universe and rotation_world put these together
 certificate  when a World gets another certificate
+issuance     what an issuer of cert-manager is asked, and what came of it; issuance_world and issuance_universe say for
+             whom
 sync         pods that have not loaded what lies ready
 recipes      what generated Secrets are to contain
 site         where the operator runs: namespace, version, images

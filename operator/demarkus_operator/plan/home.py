@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from demarkus_operator.api.check import problems
 from demarkus_operator.api.conditions import Reason
+from demarkus_operator.api.trust import IssuerRef
 from demarkus_operator.api.universe import UniverseSpec, WorldDefaults
 from demarkus_operator.plan import labels, membership, record, secret_data
 from demarkus_operator.plan.names import UniverseNames, WorldNames
@@ -27,6 +28,8 @@ class Home:
         version: the version that the Universe's record gives it.
         digests: the digests of the images of that version.
         defaults: what holds for a World that does not say otherwise.
+        issuer: the issuer of cert-manager that the Universe names for the certificates of its Worlds.
+        is_told: whether the Universe can say so: it is there, and valid.
         waiting_for: why the World can't serve yet, or None.
         universe_gone: what to say if the Universe was deleted, or None.
     """
@@ -36,6 +39,8 @@ class Home:
     version: str | None = None
     digests: Mapping[str, str] = field(default_factory=dict)
     defaults: WorldDefaults | None = None
+    issuer: IssuerRef | None = None
+    is_told: bool = False
     waiting_for: str | None = None
     universe_gone: str | None = None
 
@@ -70,6 +75,8 @@ def home_of(world: Manifest, observed: Observed, site: Site) -> Home:
         version=version,
         digests=digests,
         defaults=_defaults(seen, kept),
+        issuer=_issuer(seen),
+        is_told=seen is not None and not problems(seen),
         universe_gone=f"{theirs.universe} was deleted; no gateway leads here" if seen is None else None,
     )
     if seen is None and binding is None:
@@ -87,6 +94,13 @@ def _defaults(seen: Manifest | None, kept: Manifest | None) -> WorldDefaults | N
         return record.defaults_of(kept)
     worlds = UniverseSpec.model_validate(seen["spec"]).worlds
     return None if worlds is None else worlds.defaults
+
+
+def _issuer(seen: Manifest | None) -> IssuerRef | None:
+    if seen is None or problems(seen):
+        return None
+    trust = UniverseSpec.model_validate(seen["spec"]).trust
+    return None if trust is None else trust.issuer_ref
 
 
 def _check_admitted(world: Manifest, theirs: UniverseNames, seen: Manifest, observed: Observed) -> None:

@@ -26,6 +26,16 @@ class WorldNames:
         return self._ref("v1", "Secret", "tls")
 
     @property
+    def issued_certificate(self) -> Ref:
+        """Certificate of cert-manager, where an issuer is asked."""
+        return self._ref("cert-manager.io/v1", "Certificate", "tls")
+
+    @property
+    def issued(self) -> Ref:
+        """Secret that cert-manager writes: tls.crt, tls.key, ca.crt."""
+        return self._ref("v1", "Secret", "tls-issued")
+
+    @property
     def tokens(self) -> Ref:
         """Secret: tokens.toml, hashes only."""
         return self._ref("v1", "Secret", "tokens")
@@ -150,6 +160,16 @@ class UniverseNames:
     def http_route(self) -> Ref:
         """HTTPRoute from the public URL to the gateway, where a Gateway leads there."""
         return self._ref("gateway.networking.k8s.io/v1", "HTTPRoute", "broker")
+
+    @property
+    def issuer_certificate(self) -> Ref:
+        """Certificate of cert-manager by which the issuer's authority gets known."""
+        return self._ref("cert-manager.io/v1", "Certificate", "issuer")
+
+    @property
+    def issuer(self) -> Ref:
+        """Secret that cert-manager writes for it."""
+        return self._ref("v1", "Secret", "issuer")
 
     def _ref(self, api_version: str, kind: str, suffix: str) -> Ref:
         return Ref(api_version, kind, self.namespace, f"{self.name}-{suffix}")

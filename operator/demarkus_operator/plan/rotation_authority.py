@@ -47,7 +47,7 @@ def turn(
     sha256 = hashlib.sha256(bundle).hexdigest()
     seen = Seen(
         known=published is not None and published.encode() == bundle and all_loaded(reports, "caBundle", sha256),
-        settled=all(one == trusted.active for one in shown),
+        settled=all(one == trusted.active or one in trusted.issuers for one in shown),
     )
     # Whatever the owner wants, an authority goes before it ends.
     life = _two_thirds(trusted.certificates[trusted.active])

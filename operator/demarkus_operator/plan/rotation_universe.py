@@ -10,11 +10,13 @@ from datetime import datetime
 
 from demarkus_operator.api.durations import duration
 from demarkus_operator.api.universe import UniverseSpec
-from demarkus_operator.plan import labels, rotation_authority, rotation_keys, secret_data, sync
+from demarkus_operator.plan import issuance_universe, labels, rotation_authority, rotation_keys, secret_data, sync
 from demarkus_operator.plan.children.broker_config import CA_FILE, CONFIG_FILE
+from demarkus_operator.plan.issuance import Issuance
 from demarkus_operator.plan.names import UniverseNames
 from demarkus_operator.plan.objects import Change, Manifest, Observed
-from demarkus_operator.plan.reports import Report
+from demarkus_operator.plan.owner import Owner
+from demarkus_operator.plan.reports import Report, all_loaded
 from demarkus_operator.plan.rotation import Turned, one_of_each
 from demarkus_operator.plan.site import Site
 
@@ -30,12 +32,14 @@ class Trust:
     Attributes:
         change: what has to be done first.
         bundle: the certificates of all authorities that are trusted.
+        issuance: what an issuer of cert-manager is asked, and made.
         waits: what is waited for, in sentences; `late` are the names of those who have not followed yet.
         requeue: seconds after which to look again, or None.
     """
 
     change: tuple[Change, ...]
     bundle: bytes
+    issuance: Issuance
     waits: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
     requeue: float | None = None
@@ -44,6 +48,7 @@ class Trust:
 def trust_of(
     universe: Manifest,
     spec: UniverseSpec,
+    owner: Owner,
     names: UniverseNames,
     observed: Observed,
     worlds: Sequence[Manifest],
@@ -62,7 +67,18 @@ def trust_of(
     serving = [world for world in worlds if _serves(world)]
     loaded = [_loaded(world) for world in serving]
     config = (observed.get(names.config) or {}).get("data") or {}
+    trusted = secret_data.authorities(authority)
+    found = issuance_universe.issuance_of(owner, names, spec, authority, observed)
+    in_force = _sha256(config.get(CA_FILE))
     turns = [
+        *(Turned(change=change) for change in found.change),
+        *issuance_universe.turns(
+            authority,
+            found,
+            shown={_loaded(world).get("authority") for world in worlds},
+            in_force=in_force == _sha256(trusted.bundle.decode()) and all_loaded(reports, "caBundle", in_force),
+            now=now,
+        ),
         rotation_authority.turn(
             authority,
             common_name=f"universe {names.name}",
@@ -85,17 +101,17 @@ def trust_of(
     change = one_of_each(turn.change for turn in turns if turn.change is not None)
     wanted = {
         "config": _sha256(config.get(CONFIG_FILE)),
-        "caBundle": _sha256(config.get(CA_FILE)),
+        "caBundle": in_force,
         "keys": rotation_keys.digest(keys),
     }
     waits = tuple(turn.waits for turn in turns if turn.waits)
-    trusted = secret_data.authorities(authority)
-    current = {"authority": trusted.active, "keySet": _sha256(rotation_keys.key_set(keys))}
-    late = [f"World {_name_of(world)}" for world in serving if _loaded(world) != current]
+    key_set = _sha256(rotation_keys.key_set(keys))
+    late = [f"World {_name_of(world)}" for world in serving if not _follows(_loaded(world), trusted, key_set)]
     late += [f"pod {report.pod}" for report in reports if report.ready and not _has(report, wanted)]
     return Trust(
         change=change or sync.nudges(names.namespace, reports, wanted),
         bundle=trusted.bundle,
+        issuance=found,
         waits=waits,
         late=tuple(late) if waits else (),
         requeue=requeue_of(turns, now),
@@ -121,6 +137,11 @@ def _name_of(subject: Manifest) -> str:
 
 def _has(report: Report, wanted: Mapping[str, str]) -> bool:
     return report.reached and all(report.loaded.get(what) == wanted[what] for what in ("keys", "caBundle"))
+
+
+def _follows(loaded: Mapping[str, str], trusted: secret_data.Authorities, key_set: str) -> bool:
+    shown = loaded.get("authority")
+    return loaded.get("keySet") == key_set and (shown == trusted.active or shown in trusted.issuers)
 
 
 def _serves(world: Manifest) -> bool:

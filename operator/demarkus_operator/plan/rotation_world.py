@@ -11,15 +11,16 @@ from typing import Any
 from demarkus_base.settings import content_digest
 from demarkus_operator.api.durations import duration
 from demarkus_operator.api.world import WorldSpec
-from demarkus_operator.plan import certificate, rotation_keys, rotation_token, secret_data, sync
+from demarkus_operator.plan import certificate, issuance_world, rotation_keys, rotation_token, secret_data, sync
 from demarkus_operator.plan.children import world_secrets
 from demarkus_operator.plan.children.world_config import CONFIG_FILE, KEY_SET_FILE
 from demarkus_operator.plan.home import Home
+from demarkus_operator.plan.issuance import Issuance
 from demarkus_operator.plan.names import WorldNames
 from demarkus_operator.plan.objects import Change, Manifest, Observed, Ref
 from demarkus_operator.plan.owner import Owner
 from demarkus_operator.plan.reports import Report, all_loaded
-from demarkus_operator.plan.rotation import Turned, soonest
+from demarkus_operator.plan.rotation import Turned, one_of_each, soonest
 from demarkus_operator.plan.rotation_universe import LOOK, requeue_of, revoked_by
 from demarkus_operator.plan.site import Site
 
@@ -40,6 +41,7 @@ class Trust:
         key_set: the text of keys.json; None without a Universe.
         incarnation: which life of its history it serves; None if that was never said.
         status: what of it the World's status tells.
+        issuance: what an issuer of cert-manager is asked, and made.
         waits: what is waited for, in sentences; `late` are the pods that have not followed yet.
         requeue: seconds after which to look again, or None.
     """
@@ -48,6 +50,7 @@ class Trust:
     tokens: Manifest
     key_set: str | None
     incarnation: str | None
+    issuance: Issuance
     status: Mapping[str, Any] = field(default_factory=dict)
     waits: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
@@ -92,20 +95,29 @@ def trust_of(
     if "keySet" in wanted and all_loaded(reports, "keySet", wanted["keySet"]):
         loaded["keySet"] = wanted["keySet"]
     seen = observed.get(names.certificate)
+    issuance = Issuance()
     if home.authority is not None and home.waiting_for is None and seen is not None:
-        trusted = secret_data.authorities(home.authority)
+        issuance = issuance_world.issuance_of(owner, names, spec, home, seen, observed, site)
+        trusted = issuance_world.trusted(secret_data.authorities(home.authority), spec, issuance)
+        issued = None if issuance.secret is None else certificate.leaf_of(issuance.secret, trusted)
+        changes += issuance.change
         host_names = world_secrets.certificate_names(owner, spec, site)
-        renewed = certificate.change(seen, trusted, common_name=owner.name, names=host_names, now=now)
+        renewed = certificate.change(
+            seen, trusted, common_name=owner.name, names=host_names, now=now, asked=issuance.asked, issued=issued
+        )
         if renewed is not None:
             changes.append(renewed)
         leaf = certificate.leaf_of(seen, trusted)
         if leaf is not None:
-            turns.append(Turned(until=leaf.due))
+            turns.append(Turned(until=leaf.due if now < leaf.due else None))
             if all_loaded(reports, "tls", wanted["tls"]):
                 loaded["authority"] = leaf.issuer
+        if issuance.asked:
+            turns.append(issuance_world.turn(issuance, issued, trusted, now))
     waits = tuple(turn.waits for turn in turns if turn.waits)
     return Trust(
-        change=tuple(changes) or sync.nudges(names.namespace, reports, wanted),
+        issuance=issuance,
+        change=one_of_each(changes) or sync.nudges(names.namespace, reports, wanted),
         tokens=tokens,
         key_set=key_set,
         incarnation=_incarnation(world, reports),

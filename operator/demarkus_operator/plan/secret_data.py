@@ -13,15 +13,20 @@ from dataclasses import dataclass
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from demarkus_operator.api.conditions import Reason
+from demarkus_operator.plan import labels
 from demarkus_operator.plan.objects import Manifest, Observed, Ref
 from demarkus_operator.plan.refusal import Refusal
 from mark_protocol.grants import key_id
 
 SIGNING = "signing.json"
 """Of a gateway's keys: which of them sign."""
+
+ISSUERS = "issuer.crt"
+"""Of an authority: the authorities of issuers of cert-manager that are trusted beside it."""
 
 _IDENTIFIER = re.compile(rb"[0-9a-f]{32}")
 
@@ -80,17 +85,22 @@ class Authorities:
         active: which of them signs.
         key: its key, in PEM.
         places: field of the Secret (`ca`, `next`, `previous`) -> identifier.
+        issuers: those of issuers of cert-manager, by their fingerprints, in PEM.
+        known: which of the issuers' the gateway is known to trust.
     """
 
     certificates: Mapping[str, bytes]
     active: str
     key: bytes = dataclasses.field(repr=False)
     places: Mapping[str, str]
+    issuers: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    known: frozenset[str] = frozenset()
 
     @property
     def bundle(self) -> bytes:
         """All of them, in an order that does not depend on their places."""
-        return b"".join(self.certificates[kid] for kid in sorted(self.certificates))
+        found = {**self.certificates, **self.issuers}
+        return b"".join(found[kid] for kid in sorted(found))
 
 
 def authorities(secret: Manifest) -> Authorities:
@@ -102,7 +112,24 @@ def authorities(secret: Manifest) -> Authorities:
             pem = field(secret, f"{place}.crt")
             kid = _issuer(secret, place, pem)
             certificates[kid], places[place] = pem, kid
-    return Authorities(certificates=certificates, active=places["ca"], key=key, places=places)
+    known = ((secret["metadata"].get("annotations") or {}).get(labels.TRUSTED_ISSUERS) or "").split(",")
+    return Authorities(
+        certificates=certificates,
+        active=places["ca"],
+        key=key,
+        places=places,
+        issuers=certificates_in(secret, ISSUERS) if ISSUERS in (secret.get("data") or {}) else {},
+        known=frozenset(known) - {""},
+    )
+
+
+def certificates_in(secret: Manifest, key: str) -> dict[str, bytes]:
+    """The certificates in a field, by their fingerprints, in PEM. Raises Refusal if they can't be read."""
+    try:
+        found = x509.load_pem_x509_certificates(field(secret, key))
+    except ValueError:
+        raise _invalid(secret, f"holds no readable certificates in {key}; restore it") from None
+    return {one.fingerprint(SHA256()).hex()[:32]: one.public_bytes(Encoding.PEM) for one in found}
 
 
 def _issuer(secret: Manifest, place: str, pem: bytes) -> str:

@@ -11,8 +11,8 @@ from demarkus_operator.api.conditions import Condition, ConditionType, Reason
 from demarkus_operator.api.gateway import Broker
 from demarkus_operator.api.universe import UniverseSpec, Worlds
 from demarkus_operator.plan import (
-    certificate,
     gateway,
+    issuance_universe,
     keeping,
     labels,
     membership,
@@ -57,6 +57,11 @@ def universe_reads(universe: Manifest, site: Site) -> tuple[Ref, ...]:
     return tuple(dict.fromkeys([*_children(names, site), *_optional(names, spec), *named]))
 
 
+def later_reads(universe: Manifest, observed: Observed, site: Site) -> tuple[Ref, ...]:
+    """What it looks at besides, of which the names are known only once the rest was read."""
+    return issuance_universe.reads(universe, observed, site)
+
+
 def plan_universe(
     universe: Manifest,
     observed: Observed,
@@ -68,8 +73,9 @@ def plan_universe(
 ) -> Plan:
     """The plan.
 
-    `observed` has what was read of `universe_reads`, `worlds` all Worlds that name this Universe, `namespaces` the
-    Namespaces they live in, `reports` what the gateway's processes say. Raises nothing for what users write.
+    `observed` has what was read of `universe_reads` and `later_reads`, `worlds` all Worlds that name this Universe,
+    `namespaces` the Namespaces they live in, `reports` what the gateway's processes say. Raises nothing for what users
+    write.
     """
     status = _status_before(universe)
     try:
@@ -115,7 +121,7 @@ def _plan(
             status=status,
             requeue=LOOK_AGAIN,
         )
-    trust = rotation_universe.trust_of(universe, spec, names, observed, worlds, reports, site, now)
+    trust = rotation_universe.trust_of(universe, spec, owner, names, observed, worlds, reports, site, now)
     if change := rotation.one_of_each((*trust.change, *keeping.changes(owner, [names.keys], observed))):
         return Plan(change=change, conditions=_conditions(Workload(wanted=1)), status=status, requeue=LOOK_AGAIN)
 
@@ -177,17 +183,18 @@ def _plan(
         apply.append(disruption_budget.disruption_budget(owner, names.disruption_budget, selector))
     if spec.broker is not None and spec.broker.ingress is not None:
         apply.append(broker_route.route(owner, names, spec.broker.ingress, spec.public_url))
-    remove = [removal for ref, wanted in optional.items() if not wanted for removal in _seen(ref, owner, observed)]
+    remove = [*trust.issuance.remove]
+    remove += [removal for ref, wanted in optional.items() if not wanted for removal in _seen(ref, owner, observed)]
     is_paused = pause.is_paused(universe)
     if is_paused:
         files = {names.config: broker_config.CONFIG_FILE}
         apply, remove = list(pause.going_on(apply, observed, files=files, records=(names.record,))), []
-    findings = [*findings, *too_large, *versions.findings]
-    findings += certificate.issuer_findings("spec.trust.issuerRef", spec.trust.issuer_ref if spec.trust else None)
+    findings = [*findings, *too_large, *versions.findings, *trust.issuance.findings]
     conditions = versions.told(_conditions(Workload.of(deployed, replicas), findings, is_paused=is_paused))
     conditions = rotation.told(conditions, trust.waits, trust.late)
     return Plan(
         apply=tuple(apply),
+        attempts=() if is_paused else trust.issuance.attempts,
         remove=tuple(remove),
         conditions=conditions,
         status={**versions.status(), "endpoint": f"{spec.public_url}/mcp", "worlds": len(found)},

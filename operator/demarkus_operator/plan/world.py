@@ -18,9 +18,10 @@ from demarkus_operator.api.check import problems
 from demarkus_operator.api.conditions import Reason
 from demarkus_operator.api.world import WorldSpec
 from demarkus_operator.plan import (
-    certificate,
     growth,
     images,
+    inquiry,
+    issuance_world,
     keeping,
     labels,
     loss,
@@ -88,6 +89,11 @@ def others_reads(world: Manifest, site: Site) -> tuple[Ref, ...]:
     return (*home_reads(world, site), *named, operator_key(site.operator_namespace))
 
 
+def later_reads(world: Manifest, observed: Observed, site: Site) -> tuple[Ref, ...]:
+    """What it looks at besides, of which the names are known only once the rest was read."""
+    return (*inquiry.record_reads(world, observed, site), *issuance_world.reads(world, observed))
+
+
 def plan_world(
     world: Manifest,
     observed: Observed,
@@ -97,7 +103,7 @@ def plan_world(
     testimony: Testimony | None = None,
     bucket: BucketFacts | None = None,
 ) -> Plan:
-    """The plan. `observed` has what was read of `world_reads` and `record_reads`, `reports` what the World's processes
+    """The plan. `observed` has what was read of `world_reads` and `later_reads`, `reports` what the World's processes
     say, `testimony` how it proved its history, `bucket` how its bucket is; `now` is in UTC. Raises nothing for what
     users write.
     """
@@ -175,12 +181,12 @@ def _plan(
     if optional[names.disruption_budget]:
         selector = labels.world_selector(owner.name)
         apply.append(disruption_budget.disruption_budget(owner, names.disruption_budget, selector))
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[Attempt, ...] = trust.issuance.attempts
     if spec.store.volume is not None:
         seen = observed.get(names.claim)
         claim = world_claim.claim(owner, names, spec.store.volume, seen)
         apply += history.claim(claim, seen)
-        attempts = growth.attempts(claim, spec.store.volume)
+        attempts += growth.attempts(claim, spec.store.volume)
     pods: Manifest | None = None
     if home.waiting_for is None:
         beside = home.digests if version == home.version else images.noted(version, identity_secret)
@@ -195,6 +201,7 @@ def _plan(
         )
         apply.append(pods)
     remove = [*_removed_tokens(world, owner, names, {token.name for token in tokens}, observed)]
+    remove += trust.issuance.remove
     remove += [removal for ref, wanted in optional.items() if not wanted for removal in _seen(ref, owner, observed)]
     is_paused = pause.is_paused(world)
     if is_paused:
@@ -203,8 +210,7 @@ def _plan(
         apply, remove = list(pause.going_on(apply, observed, files=files, records=records)), []
     replicas = world_stateful_set.replicas_of(spec)
     workload = Workload.of(observed.get(names.stateful_set), replicas, planned=None if is_paused else pods)
-    issuer = certificate.issuer_findings("spec.expose.issuerRef", spec.expose.issuer_ref if spec.expose else None)
-    findings = (*history.findings, *reach.findings(reports), *issuer)
+    findings = (*history.findings, *reach.findings(reports), *trust.issuance.findings)
     found = history.told(conditions(home, workload, findings, is_suspended=bool(spec.suspend), is_paused=is_paused))
     found = rotation.told(growth.told(found, observed.get(names.claim)), trust.waits, trust.late)
     found = (*found, *reach.reachable(reports))

@@ -13,11 +13,11 @@ from typing import Any
 
 from demarkus_operator import material
 from demarkus_operator.cluster.apply import difference
-from demarkus_operator.cluster.port import AlreadyExists, Invalid, Port, Refused
+from demarkus_operator.cluster.port import AlreadyExists, Invalid, NotFound, Port, Refused
 from demarkus_operator.plan.objects import Attempt, Change, Generate, Manifest, Observed, Plan, Ref
 
-Denied = tuple[Attempt, Refused]
-"""An attempt, and how the cluster refused it."""
+Denied = tuple[Attempt, Refused | NotFound]
+"""An attempt, and how the cluster refused it, or that it does not know the kind."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ async def carry_out(
     for attempt in plan.attempts:
         try:
             await apply(attempt.manifest)
-        except Refused as error:
+        except (Refused, NotFound) as error:
             denied.append((attempt, error))
     for remove in plan.remove:
         await port.delete(remove.ref, uid=remove.uid)

@@ -30,7 +30,7 @@ from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
 from demarkus_operator.plan.record import bindings_of, version_of
 from demarkus_operator.plan.refusal import Refusal
 from demarkus_operator.plan.rollout import rollout_of
-from demarkus_operator.plan.universe import plan_universe, universe_reads
+from demarkus_operator.plan.universe import later_reads, plan_universe, universe_reads
 from demarkus_operator.reconcile.loop import Concern, Edge
 from demarkus_operator.reconcile.observe import Family, named
 
@@ -86,6 +86,7 @@ def universe_concern(edge: Edge, ref: Ref) -> Concern:
     return Concern(
         family=lambda _: universe_family(ref),
         reads=lambda universe: universe_reads(universe, edge.site),
+        then=lambda universe, observed: later_reads(universe, observed, edge.site),
         plan=plan,
         wakes=wakes,
     )

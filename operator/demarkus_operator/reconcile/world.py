@@ -14,11 +14,11 @@ from demarkus_operator.cluster.kinds import (
     WORLD,
 )
 from demarkus_operator.plan.bucket import bucket_in
-from demarkus_operator.plan.inquiry import inquiry_of, record_reads
+from demarkus_operator.plan.inquiry import inquiry_of
 from demarkus_operator.plan.labels import MANAGED_BY, MANAGER, world_selector
 from demarkus_operator.plan.objects import Manifest, Observed, Plan, Ref
 from demarkus_operator.plan.site import Site
-from demarkus_operator.plan.world import others_reads, plan_world, world_reads
+from demarkus_operator.plan.world import later_reads, others_reads, plan_world, world_reads
 from demarkus_operator.reconcile.loop import Concern, Edge
 from demarkus_operator.reconcile.observe import Family
 from demarkus_operator.reconcile.release import release
@@ -66,7 +66,7 @@ def world_concern(edge: Edge, ref: Ref) -> Concern:
     return Concern(
         family=lambda world: world_family(world, edge.site),
         reads=lambda world: world_reads(world, edge.site),
-        then=lambda world, observed: record_reads(world, observed, edge.site),
+        then=lambda world, observed: later_reads(world, observed, edge.site),
         plan=plan,
         release=lambda world: release(edge, world),
     )

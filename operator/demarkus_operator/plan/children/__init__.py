@@ -21,6 +21,7 @@ broker_deployment      Deployment
 broker_route           Ingress or HTTPRoute
 
 Of both:
+issued_certificate     Certificate of cert-manager
 operator_key           Secret: what the operator signs its calls with
 service_account        ServiceAccount without rights
 disruption_budget      PodDisruptionBudget, where there are several pods
