@@ -75,6 +75,13 @@ async def test_f15_without_a_merge_it_is_a_conflict_with_the_current_text(run: A
     assert len(worlds.writes) == 1
 
 
+async def test_f15_a_publish_has_to_say_what_it_was_made_for(run: Any) -> None:
+    refusal, worlds = await run("mark_publish", write=CREATED, body="mine")
+    assert refusal.kind is Kind.ARGUMENT
+    assert "expected_version: is required" in refusal.message
+    assert not worlds.asked
+
+
 async def test_f15_a_late_append_is_a_conflict_with_the_current_text(run: Any) -> None:
     outcome, _ = await run(
         "mark_append", write=CONFLICT, reads=history(b"one\n", b"one\nbob\n"), body="ann\n", expected_version=1
