@@ -124,8 +124,8 @@ class Broker:
             mcp=gateway.sessions.handle_request,
             settings=lambda: self._settings.value,
             keys=lambda: self._keys.value,
-            sign_in=routes(sign_in.office),
-            can_sign_in=lambda: sign_in.office.is_open,
+            sign_in=routes(sign_in.server),
+            can_sign_in=lambda: sign_in.server.is_open,
             lifespan=lambda app: gateway.sessions.run(),
             metrics=self._metrics,
         )

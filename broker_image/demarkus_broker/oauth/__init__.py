@@ -5,7 +5,7 @@ Pure: errors (the RFCs' codes), parameters (forms and queries), redirects (where
 requests (authorization requests judged), tokens (access tokens), metadata (the document), seals (what browsers keep),
 id_tokens (the provider's), pages (HTML), pace (how often devices ask).
 Outward: outbound (requests that the gateway makes), provider (OpenID Connect), documents (clients that are URLs).
-Endpoints: office (what they share), answers, authorize, callback, token, renewal (the provider asked anew), device,
+Endpoints: server (what they share), answers, authorize, callback, token, renewal (the provider asked anew), device,
 register, revoke; routes (all of them).
 Process: service (store, connections, provider, sweep).
 """

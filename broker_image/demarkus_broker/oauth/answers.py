@@ -12,8 +12,8 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from demarkus_base.blobs.port import BlobError
 from demarkus_broker.oauth import pages, parameters
 from demarkus_broker.oauth.errors import Code, OAuthError
-from demarkus_broker.oauth.office import Office
 from demarkus_broker.oauth.parameters import Parameters
+from demarkus_broker.oauth.server import AuthorizationServer
 
 RETRY_AFTER = "5"
 """Seconds after which to try again what is not available."""
@@ -99,12 +99,14 @@ async def body(request: Request, most: int) -> bytes:
     return bytes(found)
 
 
-def guarded(office: Office, handler: Handler, methods: Sequence[str], *, for_people: bool = False) -> Handler:
+def guarded(
+    server: AuthorizationServer, handler: Handler, methods: Sequence[str], *, for_people: bool = False
+) -> Handler:
     """A handler whose refusals become answers, and which is there only while there is a provider."""
     tell = error_page if for_people else refusal
 
     async def answer(request: Request) -> Response:
-        if not office.is_open:
+        if not server.is_open:
             return Response("Nobody can sign in here.\n", status_code=404, media_type="text/plain")
         if request.method == "OPTIONS" and not for_people:
             return preflight()
@@ -117,7 +119,7 @@ def guarded(office: Office, handler: Handler, methods: Sequence[str], *, for_peo
         except ClientDisconnect:
             return Response(status_code=400)
         except BlobError as error:
-            office.note("state", "unavailable", reason=type(error).__name__)
+            server.note("state", "unavailable", reason=type(error).__name__)
             return tell(OAuthError(Code.TEMPORARILY_UNAVAILABLE, "logins can't be read or kept at present; try again"))
 
     return answer
@@ -132,14 +134,16 @@ def is_from_our_page(request: Request) -> bool:
     return origin is None or urlsplit(origin)[:2] in (("http", host), ("https", host))
 
 
-def cookie(office: Office, answer: Response, name: str, value: str, *, path: str, life: int, strict: bool) -> None:
+def cookie(
+    server: AuthorizationServer, answer: Response, name: str, value: str, *, path: str, life: int, strict: bool
+) -> None:
     """Give a browser something to keep that no script and no other site gets at; life 0 takes it back."""
     answer.set_cookie(
         name,
         value,
         max_age=life,
         path=path,
-        secure=office.issuer.startswith("https:"),
+        secure=server.issuer.startswith("https:"),
         httponly=True,
         samesite="strict" if strict else "lax",
     )

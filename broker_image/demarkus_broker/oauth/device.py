@@ -7,10 +7,10 @@ from starlette.responses import Response
 
 from demarkus_broker.oauth import answers, clients, metadata, pages, parameters, resources, scopes
 from demarkus_broker.oauth.authorize import answer_to_question, of_provider, question, to_provider
-from demarkus_broker.oauth.office import Office, client_label
 from demarkus_broker.oauth.pace import INTERVAL
 from demarkus_broker.oauth.provider import ProviderError
 from demarkus_broker.oauth.seals import Purpose
+from demarkus_broker.oauth.server import AuthorizationServer, client_label
 from demarkus_broker.state import names
 
 LIFE = 600
@@ -18,20 +18,20 @@ LIFE = 600
 CONFIRM = "/device/confirm"
 
 
-async def authorize(office: Office, request: Request) -> Response:
+async def authorize(server: AuthorizationServer, request: Request) -> Response:
     """Take a device's request (RFC 8628, 3.1)."""
     form = await answers.form(request)
     given = clients.credentials(request.headers.getlist("authorization"), form)
-    client = await office.client(given.id)
+    client = await server.client(given.id)
     clients.authenticate(client, given)
-    resources.check(form.all("resource"), office.issuer)
+    resources.check(form.all("resource"), server.issuer)
     scope = scopes.granted(form.get("scope"))
-    office.state.take_room("devices")
-    device_code, user_code = await office.state.devices.ask(
-        {"client_id": client.id, "client_name": client.name, "scope": scope}, expires=int(office.now()) + LIFE
+    server.state.take_room("devices")
+    device_code, user_code = await server.state.devices.ask(
+        {"client_id": client.id, "client_name": client.name, "scope": scope}, expires=int(server.now()) + LIFE
     )
-    office.note("device", "asked", client=client_label(client.id))
-    shown, page = names.shown(user_code), office.issuer + metadata.DEVICE
+    server.note("device", "asked", client=client_label(client.id))
+    shown, page = names.shown(user_code), server.issuer + metadata.DEVICE
     return answers.json_answer(
         {
             "device_code": device_code,
@@ -44,7 +44,7 @@ async def authorize(office: Office, request: Request) -> Response:
     )
 
 
-async def entry(office: Office, request: Request) -> Response:
+async def entry(server: AuthorizationServer, request: Request) -> Response:
     """The page for the code, and what was typed there."""
     if request.method == "GET":
         typed = parameters.read(request.scope["query_string"]).get("user_code") or ""
@@ -53,31 +53,31 @@ async def entry(office: Office, request: Request) -> Response:
         return _again("", "Type the code in here.", status=403)
     typed = (await answers.form(request)).get("user_code") or ""
     code = names.read_user_code(typed)
-    device = await office.state.devices.waiting(code, now=office.now()) if code else None
+    device = await server.state.devices.waiting(code, now=server.now()) if code else None
     if code is None or device is None:
-        office.note("device", "unknown-code")
+        server.note("device", "unknown-code")
         return _again(typed[:20], "No device waits under this code. It may have expired.", status=400)
     client = device.request["client_name"]
     return question(
-        office,
+        server,
         {"device": device.name, "client": client},
         Purpose.DEVICE,
         lambda sealed: pages.device_consent(client=client, code=names.shown(code), sealed=sealed, action=CONFIRM),
         path=CONFIRM,
-        leads_to=(office.provider().origin,),
+        leads_to=(server.provider().origin,),
     )
 
 
-async def confirm(office: Office, request: Request) -> Response:
+async def confirm(server: AuthorizationServer, request: Request) -> Response:
     """Take the answer to the question whether the device is theirs. Raises OAuthError."""
-    value, allowed = await answer_to_question(office, request, Purpose.DEVICE)
+    value, allowed = await answer_to_question(server, request, Purpose.DEVICE)
     if allowed:
         try:
-            return await to_provider(office, {"device": value["device"]})
+            return await to_provider(server, {"device": value["device"]})
         except ProviderError as error:
-            raise of_provider(office, error) from None
-    await office.state.devices.decide(value["device"], {"allowed": False})
-    office.note("device", "refused")
+            raise of_provider(server, error) from None
+    await server.state.devices.decide(value["device"], {"allowed": False})
+    server.note("device", "refused")
     return answers.page(pages.done("Refused", "The device was not connected. You may close this page."))
 
 

@@ -9,25 +9,25 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from demarkus_broker.oauth import answers, authorize, callback, device, metadata, register, revoke, tokens
-from demarkus_broker.oauth.office import Office
 from demarkus_broker.oauth.pace import Pace
+from demarkus_broker.oauth.server import AuthorizationServer
 from demarkus_broker.oauth.token import TokenEndpoint
 
 _EVERY = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
-_Endpoint = Callable[[Office, Request], Awaitable[Response]]
+_Endpoint = Callable[[AuthorizationServer, Request], Awaitable[Response]]
 
 
-def routes(office: Office) -> list[Route]:
+def routes(server: AuthorizationServer) -> list[Route]:
     """All routes. While there is no provider they answer 404."""
-    token = TokenEndpoint(office, Pace())
+    token = TokenEndpoint(server, Pace())
 
     def route(path: str, handler: _Endpoint, *methods: str, for_people: bool = False) -> Route:
         async def bound(request: Request) -> Response:
-            return await handler(office, request)
+            return await handler(server, request)
 
-        return Route(path, answers.guarded(office, bound, methods, for_people=for_people), methods=_EVERY)
+        return Route(path, answers.guarded(server, bound, methods, for_people=for_people), methods=_EVERY)
 
-    async def ask_token(_: Office, request: Request) -> Response:
+    async def ask_token(_: AuthorizationServer, request: Request) -> Response:
         return await token(request)
 
     return [
@@ -48,9 +48,9 @@ def routes(office: Office) -> list[Route]:
     ]
 
 
-async def _document(office: Office, request: Request) -> Response:
-    return answers.document(metadata.document(office.issuer))
+async def _document(server: AuthorizationServer, request: Request) -> Response:
+    return answers.document(metadata.document(server.issuer))
 
 
-async def _keys(office: Office, request: Request) -> Response:
-    return answers.document(tokens.public_keys(office.keys().bearers))
+async def _keys(server: AuthorizationServer, request: Request) -> Response:
+    return answers.document(tokens.public_keys(server.keys().bearers))

@@ -20,9 +20,9 @@ from demarkus_broker.keys import Keys
 from demarkus_broker.metrics import Metrics
 from demarkus_broker.oauth import metadata
 from demarkus_broker.oauth.documents import Documents
-from demarkus_broker.oauth.office import Office, State
 from demarkus_broker.oauth.outbound import AiohttpOutbound, Outbound
 from demarkus_broker.oauth.provider import Provider, ProviderError
+from demarkus_broker.oauth.server import AuthorizationServer, State
 from demarkus_broker.settings import BrokerSettings, IdentitySettings, StateSettings
 from demarkus_broker.state.kubernetes import MOST_LOGINS, SecretBlobs
 from demarkus_broker.state.sweep import INTERVAL, MOST, sweep
@@ -52,7 +52,7 @@ class SignIn:
         self._outbound = outbound
         self._provider: tuple[IdentitySettings, str, Provider] | None = None
         self._reached: IdentitySettings | None = None
-        self.office = Office(
+        self.server = AuthorizationServer(
             settings=settings,
             keys=keys,
             state=State(blobs or MemoryBlobs(), most=_most(blobs)),
@@ -66,7 +66,7 @@ class SignIn:
     def problem(self) -> str | None:
         """Why nobody can sign in yet, though they should."""
         identity = self._settings().identity
-        if identity is None or not self.office.durable or self._reached is not None:
+        if identity is None or not self.server.durable or self._reached is not None:
             return None
         return "the sign-in provider has not answered yet"
 
@@ -108,10 +108,10 @@ class SignIn:
 
     async def _sweep(self) -> None:
         while True:
-            if self.office.durable:
+            if self.server.durable:
                 try:
                     forgotten = await sweep(
-                        self.office.state.facts, self.office.state.population, now=self.office.now()
+                        self.server.state.facts, self.server.state.population, now=self.server.now()
                     )
                     log.debug("swept", extra={"fields": {"forgotten": forgotten}})
                 except BlobError as error:

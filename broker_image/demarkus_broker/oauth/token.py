@@ -17,10 +17,10 @@ from starlette.responses import Response
 from demarkus_broker.oauth import answers, clients, pkce, renewal, resources, scopes, tokens
 from demarkus_broker.oauth.clients import Client
 from demarkus_broker.oauth.errors import Code, OAuthError
-from demarkus_broker.oauth.office import Office, client_label
 from demarkus_broker.oauth.pace import Pace
 from demarkus_broker.oauth.parameters import Parameters
 from demarkus_broker.oauth.registration import GRANT_TYPES
+from demarkus_broker.oauth.server import AuthorizationServer, client_label
 from demarkus_broker.state.logins import ReusedError
 
 REFRESH_LIFE = 90 * 86400
@@ -32,34 +32,34 @@ log = logging.getLogger(__name__)
 class TokenEndpoint:
     """The endpoint, with what it remembers between requests."""
 
-    def __init__(self, office: Office, pace: Pace) -> None:
-        self._office = office
+    def __init__(self, server: AuthorizationServer, pace: Pace) -> None:
+        self._server = server
         self._pace = pace
 
     async def __call__(self, request: Request) -> Response:
         """Answer a token request."""
         form = await answers.form(request)
-        office = self._office
+        server = self._server
         given = clients.credentials(request.headers.getlist("authorization"), form)
-        client = await office.client(given.id)
+        client = await server.client(given.id)
         clients.authenticate(client, given)
         grant_type = form.require("grant_type")
         handlers = dict(zip(GRANT_TYPES, (self._code, self._refresh, self._device), strict=True))
         if grant_type not in handlers:
             raise OAuthError(Code.UNSUPPORTED_GRANT_TYPE, f"grant_type has to be one of {', '.join(GRANT_TYPES)}")
-        resources.check(form.all("resource"), office.issuer)
+        resources.check(form.all("resource"), server.issuer)
         try:
             answer = await handlers[grant_type](client, form)
         except OAuthError as error:
             if error.code not in (Code.AUTHORIZATION_PENDING, Code.SLOW_DOWN):
-                office.note("token", error.code, client=client_label(client.id), grant=grant_type)
+                server.note("token", error.code, client=client_label(client.id), grant=grant_type)
             raise
-        office.note("token", "issued", client=client_label(client.id), grant=grant_type)
+        server.note("token", "issued", client=client_label(client.id), grant=grant_type)
         return answers.json_answer(answer)
 
     async def _code(self, client: Client, form: Parameters) -> dict[str, Any]:
-        office, code = self._office, form.require("code")
-        grant = await office.state.codes.grant(code, now=office.now())
+        server, code = self._server, form.require("code")
+        grant = await server.state.codes.grant(code, now=server.now())
         if grant is None or grant["client_id"] != client.id:
             raise OAuthError(Code.INVALID_GRANT, "the code is not good (any more), or another client's")
         redirect_uri = form.get("redirect_uri")
@@ -70,76 +70,76 @@ class TokenEndpoint:
         verifier = form.get("code_verifier")
         if verifier is None or not pkce.proves(verifier, grant["challenge"]):
             raise OAuthError(Code.INVALID_GRANT, "code_verifier is missing or does not match the challenge")
-        office.admit(grant["identity"])
-        login = office.state.logins.new_name(self._expires(grant))
-        first = await office.state.codes.use(code, login=login)
+        server.admit(grant["identity"])
+        login = server.state.logins.new_name(self._expires(grant))
+        first = await server.state.codes.use(code, login=login)
         if first is not None:
-            await office.state.logins.end(first, why="its code was used again")
+            await server.state.logins.end(first, why="its code was used again")
             log.warning("code used again", extra={"fields": {"client": client_label(client.id)}})
             raise OAuthError(Code.INVALID_GRANT, "the code was used already")
         return await self._begin(login, client, grant)
 
     async def _device(self, client: Client, form: Parameters) -> dict[str, Any]:
-        office, devices = self._office, self._office.state.devices
+        server, devices = self._server, self._server.state.devices
         device_code = form.require("device_code")
         device = await devices.find(device_code)
         if device is None or device.request["client_id"] != client.id:
             raise OAuthError(Code.INVALID_GRANT, "device_code is not known, or another client's")
-        if int(device.name[:10]) <= office.now():
+        if int(device.name[:10]) <= server.now():
             raise OAuthError(Code.EXPIRED_TOKEN, "device_code has expired; begin again")
         decision = await devices.decision(device.name)
         if decision is None:
-            if not self._pace.may_ask(device.name, now=office.now()):
+            if not self._pace.may_ask(device.name, now=server.now()):
                 raise OAuthError(Code.SLOW_DOWN, "asked too soon; wait 5 seconds longer from now on")
             raise OAuthError(Code.AUTHORIZATION_PENDING, "nobody has signed in for the device yet")
         if not decision["allowed"]:
             raise OAuthError(Code.ACCESS_DENIED, "signing in for the device was refused")
-        office.admit(decision["identity"])
+        server.admit(decision["identity"])
         if not await devices.collect(device.name):
             raise OAuthError(Code.INVALID_GRANT, "device_code was used already")
         grant = {**device.request, **decision}
-        return await self._begin(office.state.logins.new_name(self._expires(grant)), client, grant)
+        return await self._begin(server.state.logins.new_name(self._expires(grant)), client, grant)
 
     async def _refresh(self, client: Client, form: Parameters) -> dict[str, Any]:
-        office = self._office
-        login = await office.state.logins.find(form.require("refresh_token"), now=office.now())
+        server = self._server
+        login = await server.state.logins.find(form.require("refresh_token"), now=server.now())
         if login is None or login.facts["client_id"] != client.id:
             raise OAuthError(Code.INVALID_GRANT, "refresh_token is not good (any more), or another client's")
         scope = scopes.narrowed(login.facts["scope"], form.get("scope"))
-        identity = await renewal.identity(office, login)
+        identity = await renewal.identity(server, login)
         try:
-            office.admit(identity)
+            server.admit(identity)
         except OAuthError:
-            await office.state.logins.end(login.token.login, why="not admitted any more")
+            await server.state.logins.end(login.token.login, why="not admitted any more")
             raise OAuthError(Code.INVALID_GRANT, "the person is not admitted any more") from None
         try:
-            refresh_token = await office.state.logins.rotate(login, now=office.now())
+            refresh_token = await server.state.logins.rotate(login, now=server.now())
         except ReusedError:
-            fields = {"client": client_label(client.id), "subject": office.label(identity)}
+            fields = {"client": client_label(client.id), "subject": server.label(identity)}
             log.warning("refresh token used again: its login is ended", extra={"fields": fields})
             raise OAuthError(Code.INVALID_GRANT, "refresh_token was used before; sign in anew") from None
         return self._answer(client, identity, scope, refresh_token)
 
     async def _begin(self, login: str, client: Client, grant: Mapping[str, Any]) -> dict[str, Any]:
-        office, identity = self._office, grant["identity"]
-        office.state.take_room("logins")
+        server, identity = self._server, grant["identity"]
+        server.state.take_room("logins")
         facts = {
             name: grant[name] for name in ("identity", "checked", "provider", "scope", "client_id") if name in grant
         }
-        label = office.label(identity)
-        refresh_token = await office.state.logins.begin(login, facts, person=label, now=office.now())
+        label = server.label(identity)
+        refresh_token = await server.state.logins.begin(login, facts, person=label, now=server.now())
         return self._answer(client, identity, grant["scope"], refresh_token)
 
     def _answer(self, client: Client, identity: Mapping[str, Any], scope: str, refresh_token: str) -> dict[str, Any]:
-        office = self._office
+        server = self._server
         access_token = tokens.issue(
-            office.keys(),
-            office.settings(),
+            server.keys(),
+            server.settings(),
             identity=identity,
             client_id=client.id,
             scope=scope,
-            now=int(office.now()),
-            jti=office.entropy(16).hex(),
+            now=int(server.now()),
+            jti=server.entropy(16).hex(),
         )
         return {
             "access_token": access_token,
@@ -151,6 +151,6 @@ class TokenEndpoint:
 
     def _expires(self, grant: Mapping[str, Any]) -> int:
         """When a login ends: late where the provider can be asked anew, else as broker.yaml says."""
-        sign_in = self._office.settings().identity
+        sign_in = self._server.settings().identity
         longest = sign_in.max_login if sign_in is not None else 0
-        return int(self._office.now() + (REFRESH_LIFE if "provider" in grant else longest))
+        return int(self._server.now() + (REFRESH_LIFE if "provider" in grant else longest))

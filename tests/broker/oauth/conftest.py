@@ -24,11 +24,11 @@ from demarkus_broker import keys
 from demarkus_broker.front import PERSON, Front
 from demarkus_broker.metrics import Metrics
 from demarkus_broker.oauth.documents import Documents
-from demarkus_broker.oauth.office import Office, State
 from demarkus_broker.oauth.outbound import Answer, OutboundError
 from demarkus_broker.oauth.pkce import challenge_of
 from demarkus_broker.oauth.provider import Provider
 from demarkus_broker.oauth.routes import routes
+from demarkus_broker.oauth.server import AuthorizationServer, State
 from demarkus_broker.settings import BrokerSettings
 from demarkus_broker.state.names import digest
 
@@ -190,7 +190,7 @@ class Site:
         self.settings = self.configured()
         self.persons: list[Any] = []
         self.replicas: list[httpx2.AsyncClient] = []
-        self.offices: list[Office] = []
+        self.servers: list[AuthorizationServer] = []
         self.restart()
 
     def configured(self, **identity: Any) -> BrokerSettings:
@@ -219,8 +219,8 @@ class Site:
 
     def restart(self) -> None:
         """Two new processes over the same keys and the same store."""
-        self.offices = [self._office() for _ in range(2)]
-        self.replicas = [self._replica(office) for office in self.offices]
+        self.servers = [self._server() for _ in range(2)]
+        self.replicas = [self._replica(server) for server in self.servers]
 
     def browser(self) -> Browser:
         return Browser(self)
@@ -289,7 +289,7 @@ class Site:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"{}"})
 
-    def _office(self) -> Office:
+    def _server(self) -> AuthorizationServer:
         provider: list[Any] = []
 
         async def secret() -> str:
@@ -311,7 +311,7 @@ class Site:
             return provider[0]
 
         loaded = keys.load(self.key_files.files(), source="keys")
-        return Office(
+        return AuthorizationServer(
             settings=lambda: self.settings,
             keys=lambda: loaded,
             state=State(self.blobs),
@@ -322,15 +322,15 @@ class Site:
             now=self.clock,
         )
 
-    def _replica(self, office: Office) -> httpx2.AsyncClient:
+    def _replica(self, server: AuthorizationServer) -> httpx2.AsyncClient:
         front = Front(
             mcp=self._mcp,
             settings=lambda: self.settings,
-            keys=office.keys,
-            sign_in=routes(office),
-            can_sign_in=lambda: office.is_open,
+            keys=server.keys,
+            sign_in=routes(server),
+            can_sign_in=lambda: server.is_open,
             lifespan=lambda app: contextlib.nullcontext(),  # type: ignore[arg-type, return-value]
-            metrics=office.metrics,
+            metrics=server.metrics,
             now=self.clock,
         )
         return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=front), base_url=URL)

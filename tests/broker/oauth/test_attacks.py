@@ -425,7 +425,7 @@ async def test_nobody_chooses_the_identifier_of_a_client(site: Any) -> None:
 
 
 async def test_registrations_have_a_bound(site: Any) -> None:
-    site.offices[0].state.population.counts["registrations"] = 50_000
+    site.servers[0].state.population.counts["registrations"] = 50_000
     answer = await site.ask("POST", "/register", json={"redirect_uris": [REDIRECT]})
     assert error_of(answer) == (503, "temporarily_unavailable")
 

@@ -86,7 +86,7 @@ def test_f2_a_document_has_to_be_right_in_all(status: int, kind: str, body: byte
 
 
 async def test_f2_a_document_is_kept_as_its_headers_say_and_its_absence_too(site: Any) -> None:
-    documents = site.offices[0].documents
+    documents = site.servers[0].documents
     with pytest.raises(OAuthError, match="invalid_client"):
         await documents.find(CLIENT)
     site.clock.at += 2
@@ -105,7 +105,7 @@ async def test_f2_a_document_is_kept_as_its_headers_say_and_its_absence_too(site
 
 
 async def test_f2_one_host_is_not_asked_without_end(site: Any) -> None:
-    documents = site.offices[0].documents
+    documents = site.servers[0].documents
     with pytest.raises(OAuthError, match="invalid_client"):
         await documents.find(CLIENT)
     for n in range(50):

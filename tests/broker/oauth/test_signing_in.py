@@ -152,7 +152,7 @@ async def test_of_all_who_need_the_provider_anew_one_asks_it(site: Any) -> None:
 
 
 async def test_whoever_claimed_to_ask_and_died_holds_nobody_up_for_long(site: Any) -> None:
-    logins = site.offices[0].state.logins
+    logins = site.servers[0].state.logins
     now = site.clock.at // 30 * 30
     assert await logins.claim_check("login", 1, now=now + 20)
     assert not await logins.claim_check("login", 1, now=now + 21)

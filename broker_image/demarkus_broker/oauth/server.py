@@ -1,4 +1,4 @@
-"""What the endpoints share: settings and keys in force, the state, the provider, the clients that are known."""
+"""The authorization server: settings and keys in force, the state, the provider, the clients that are known."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Office:
-    """All that an endpoint needs. `now` is in seconds since 1970; `durable`: there is a place for logins."""
+class AuthorizationServer:
+    """What the endpoints share. `now` is in seconds since 1970; `durable`: there is a place for logins."""
 
     settings: Callable[[], BrokerSettings]
     keys: Callable[[], Keys]
