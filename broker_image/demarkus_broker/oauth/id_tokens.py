@@ -14,6 +14,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "Ed25519", "EdDSA")
+GOOGLE = "https://accounts.google.com"
 MAX_BYTES = 64 << 10
 CLOCK_SKEW = 60
 """Seconds by which the provider's clock may differ from ours."""
@@ -59,8 +60,12 @@ def verify(token: str, keys: KeySet, *, issuer: str, client_id: str, nonce: str 
     return claims
 
 
-def kept(claims: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a person's claims: what access entries could compare, not what is about the token."""
+def kept(claims: Mapping[str, Any], *, issuer: str) -> dict[str, Any]:
+    """What is kept of a person's claims: what access entries could compare, not what is about the token.
+
+    Google names the organisation in `hd`. Somebody without one belongs to none, though their verified address may be
+    one of an organisation that they have left: they get an empty `hd`, so that their address does not count for it.
+    """
     found = {
         name: value
         for name, value in claims.items()
@@ -68,7 +73,7 @@ def kept(claims: Mapping[str, Any]) -> dict[str, Any]:
     }
     if len(json.dumps(found)) > _MAX_KEPT:
         found = {name: found[name] for name in ("sub", "email", "email_verified", "hd") if name in found}
-    return found
+    return {"hd": "", **found} if issuer == GOOGLE else found
 
 
 def _signed_claims(token: str, keys: KeySet) -> dict[str, Any]:

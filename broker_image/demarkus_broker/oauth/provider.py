@@ -113,7 +113,7 @@ class Provider:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        if urlsplit(self.settings.issuer).hostname == "accounts.google.com":
+        if self.settings.issuer == id_tokens.GOOGLE:
             # Google has no such scope and calls the same thing by another name.
             query["scope"] = " ".join(word for word in query["scope"].split() if word != "offline_access")
             query |= {"access_type": "offline", "prompt": "consent"} if "offline_access" in self.settings.scopes else {}
@@ -140,7 +140,9 @@ class Provider:
             claims = await self._userinfo(answer, subject)
             if claims is None:
                 raise ProviderError("the provider's renewal says nothing of the person")
-            found = SignedIn(claims=id_tokens.kept(claims), refresh_token=_text(answer, "refresh_token"))
+            found = SignedIn(
+                claims=id_tokens.kept(claims, issuer=self.settings.issuer), refresh_token=_text(answer, "refresh_token")
+            )
         if found.claims.get("sub") != subject:
             raise RefusedError("the provider's renewal is about somebody else")
         return SignedIn(claims=found.claims, refresh_token=found.refresh_token or refresh_token)
@@ -151,7 +153,10 @@ class Provider:
             raise ProviderError("the provider's answer has no id_token")
         claims = await self._verified(token, nonce)
         more = await self._userinfo(answer, claims["sub"]) or {}
-        return SignedIn(claims=id_tokens.kept({**more, **claims}), refresh_token=_text(answer, "refresh_token"))
+        return SignedIn(
+            claims=id_tokens.kept({**more, **claims}, issuer=self.settings.issuer),
+            refresh_token=_text(answer, "refresh_token"),
+        )
 
     async def _verified(self, token: str, nonce: str | None) -> dict[str, Any]:
         if self._now() - self._keys_fetched > FRESH:

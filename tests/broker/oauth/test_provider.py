@@ -14,7 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 
+from demarkus_broker.identity import admits, person_of
 from demarkus_broker.oauth import id_tokens
+from demarkus_broker.settings import PersonEntry
 
 ISSUER = "https://accounts.example.com"
 NOW = 1_800_000_000
@@ -185,6 +187,14 @@ async def test_rules_meet_what_google_entra_keycloak_and_okta_say(
         assert site.persons[-1].subject == claims["sub"]
     else:
         assert back["error"] == "access_denied"
+
+
+def test_a_google_account_of_no_organisation_is_of_none_whatever_its_address() -> None:
+    """Somebody who left keeps a private account under the old address, which Google calls verified."""
+    rule = PersonEntry(domains=("example.com",))
+    for claims, admitted in ((GOOGLE, True), (GOOGLE_CONSUMER, False)):
+        kept = id_tokens.kept(claims, issuer="https://accounts.google.com")
+        assert admits([rule], person_of({**kept, "iss": ISSUER})) is admitted
 
 
 # Discovery
