@@ -35,6 +35,16 @@ PURE = [
     ROOMS["demarkus_world"] / "authority.py",
     ROOMS["demarkus_world"] / "transfer" / "runs.py",
     ROOMS["demarkus_broker"] / "identity.py",
+    ROOMS["demarkus_broker"] / "limits.py",
+    ROOMS["demarkus_broker"] / "state" / "names.py",
+    ROOMS["demarkus_broker"] / "state" / "rotation.py",
+    *(
+        ROOMS["demarkus_broker"] / "oauth" / f"{name}.py"
+        for name in (
+            "errors parameters redirects pkce resources scopes clients registration requests tokens metadata seals "
+            "id_tokens pages pace"
+        ).split()
+    ),
 ]
 IMPURE = {"asyncio", "http", "kubernetes", "random", "secrets", "socket", "subprocess", "tempfile", "threading", "time"}
 
