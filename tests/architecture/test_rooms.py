@@ -40,10 +40,23 @@ PURE = [
     ROOMS["demarkus_broker"] / "state" / "rotation.py",
     *(
         ROOMS["demarkus_broker"] / "oauth" / f"{name}.py"
-        for name in (
-            "errors parameters redirects pkce resources scopes clients registration requests tokens metadata seals "
-            "id_tokens pages pace"
-        ).split()
+        for name in [
+            "errors",
+            "parameters",
+            "redirects",
+            "pkce",
+            "resources",
+            "scopes",
+            "clients",
+            "registration",
+            "requests",
+            "tokens",
+            "metadata",
+            "seals",
+            "id_tokens",
+            "pages",
+            "pace",
+        ]
     ),
 ]
 IMPURE = {"asyncio", "http", "kubernetes", "random", "secrets", "socket", "subprocess", "tempfile", "threading", "time"}
