@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +16,8 @@ from demarkus_broker.oauth.errors import Code, OAuthError
 from demarkus_broker.oauth.parameters import Parameters
 from demarkus_broker.oauth.server import AuthorizationServer
 
+BODY_DEADLINE = 20.0
+"""Seconds for a body to arrive."""
 RETRY_AFTER = "5"
 """Seconds after which to try again what is not available."""
 
@@ -90,12 +93,16 @@ async def form(request: Request) -> Parameters:
 
 
 async def body(request: Request, most: int) -> bytes:
-    """The body of a request. Raises OAuthError if it is larger."""
+    """The body of a request. Raises OAuthError if it is larger, or does not arrive in time."""
     found = bytearray()
-    async for chunk in request.stream():
-        found += chunk
-        if len(found) > most:
-            raise OAuthError(Code.INVALID_REQUEST, f"more than {most} bytes")
+    try:
+        async with asyncio.timeout(BODY_DEADLINE):
+            async for chunk in request.stream():
+                found += chunk
+                if len(found) > most:
+                    raise OAuthError(Code.INVALID_REQUEST, f"more than {most} bytes")
+    except TimeoutError:
+        raise OAuthError(Code.INVALID_REQUEST, "the request did not arrive in time") from None
     return bytes(found)
 
 

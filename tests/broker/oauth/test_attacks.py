@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+
+from demarkus_broker.oauth import answers
 
 URL = "https://mark.example.com"
 REDIRECT = "http://127.0.0.1:5000/callback"
@@ -417,6 +420,18 @@ async def test_a_huge_body_is_not_read_to_its_end(site: Any) -> None:
     for path, kind in (("/register", "application/json"), ("/token", "application/x-www-form-urlencoded")):
         answer = await site.ask("POST", path, content=b"a" * (1 << 20), headers={"Content-Type": kind})
         assert answer.status_code == 400
+
+
+async def test_a_body_that_does_not_arrive_is_not_waited_for(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "BODY_DEADLINE", 0.05)
+    client_id = await site.register()
+
+    async def drip() -> AsyncIterator[bytes]:
+        yield f"client_id={client_id}".encode()
+        await asyncio.Event().wait()
+
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert error_of(await site.ask("POST", "/token", content=drip(), headers=headers)) == (400, "invalid_request")
 
 
 async def test_nobody_chooses_the_identifier_of_a_client(site: Any) -> None:
