@@ -232,6 +232,32 @@ async def test_behind_a_balancer_a_login_begun_at_one_replica_ends_at_another(re
     assert min(balancer.taken.values()) >= 8, balancer.taken
 
 
+async def test_behind_a_balancer_a_device_gets_in(replicas: Any) -> None:
+    """Each request is on a connection of its own, so each step is at another replica."""
+    site, _, _, _ = replicas
+    how: dict[str, Any] = {"base_url": site.url, "timeout": 60, "trust_env": False, "limits": EACH_ON_ITS_OWN}
+    async with httpx2.AsyncClient(**how) as device, httpx2.AsyncClient(**how) as browser:
+        client_id = (await device.post("/register", json={"redirect_uris": [REDIRECT]})).json()["client_id"]
+        asked = (await device.post("/device/authorize", data={"client_id": client_id})).json()
+        grant = {
+            "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
+            "client_id": client_id,
+            "device_code": asked["device_code"],
+        }
+        assert (await device.post("/token", data=grant)).json()["error"] == "authorization_pending"
+        assert asked["user_code"] in (await browser.get(asked["verification_uri_complete"])).text
+        page = await browser.post("/device", data={"user_code": asked["user_code"]}, headers={"Origin": site.url})
+        sealed = html.unescape(re.search(r'name="request" value="([^"]+)"', page.text)[1])  # type: ignore[index]
+        form = {"request": sealed, "decision": "allow"}
+        answer = await browser.post("/device/confirm", data=form, headers={"Origin": site.url})
+        while "location" in answer.headers:
+            answer = await browser.get(answer.headers["location"])
+        assert "connected" in answer.text
+        tokens = (await device.post("/token", data=grant)).json()
+        headers = HEADERS | {"Authorization": f"Bearer {tokens['access_token']}"}
+        assert (await device.post("/mcp", json=PING, headers=headers)).status_code == 200
+
+
 async def test_a_replica_that_is_killed_amid_500_clients_signs_nobody_out(replicas: Any) -> None:
     """Each refreshes its token and calls; what was cut off is sent again, as clients do."""
     site, balancer, _, blobs = replicas
