@@ -61,7 +61,7 @@ def test_install_upgrade_and_uninstall(helm: Path, plane: ControlPlane, namespac
     left = plane.kubectl(
         "get", "deploy,role,rolebinding,sa,pdb,netpol", "--namespace", namespace, "--output=name"
     ).stdout
-    assert left.split() == ["serviceaccount/default"]
+    assert set(left.split()) <= {"serviceaccount/default"}  # which Kubernetes makes, sooner or later
     assert f"demarkus-operator-{namespace}" not in plane.kubectl("get", "clusterrole", "--output=name").stdout
 
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from demarkus_operator.plan.names import UniverseNames, WorldNames
+from demarkus_operator.plan.names import UniverseNames, WorldNames, operator_key
 from tests.cluster.faulty import Faulty, Refusal, once_each
 from tests.cluster.home import EXAMPLE, OPERATOR_NAMESPACE, POLL, Home, OperatorProcess, eventually
 
@@ -98,7 +98,9 @@ async def expected(home: Home, reference: dict[str, set[str]]) -> set[str]:
         reference["all"] = {
             f"{ref.kind}/{ref.name.replace('-acme-acme', '-*-acme')}"
             for ref in acme.port.objects
-            if ref.kind not in ("Namespace", "Event") and not ref.name.startswith("witness-")
+            if ref.kind not in ("Namespace", "Event")
+            and not ref.name.startswith("witness-")
+            and ref != operator_key(OPERATOR_NAMESPACE)  # every namespace's, so not among this one's objects
         }
     return reference["all"]
 
