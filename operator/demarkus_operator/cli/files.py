@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
-filename_option = click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A manifest, or a folder of manifests. May be given several times.",
-)
+
+def filename_option(*, required: bool = True, otherwise: str = "") -> Callable[[Any], Any]:
+    """`-f`, for the parameter `paths`; `otherwise` says what counts without it."""
+    help_ = "A manifest, or a folder of manifests. May be given several times."
+    return click.option(
+        "-f",
+        "--filename",
+        "paths",
+        multiple=True,
+        required=required,
+        type=click.Path(path_type=Path),
+        help=f"{help_} {otherwise}".rstrip(),
+    )

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from demarkus_operator.cli.cluster import Place, cluster_options, operator_namespace_option, run, site_of
+from demarkus_operator.cli.files import filename_option
 from demarkus_operator.cli.options import Mistake
-from demarkus_operator.cli.render import refusals_of
 from demarkus_operator.cluster.kinds import NAMESPACE, UNIVERSE, WORLD
 from demarkus_operator.cluster.port import NotFound, Port
 from demarkus_operator.local import declared
@@ -21,20 +21,13 @@ from demarkus_operator.plan.objects import Manifest, Ref
 from demarkus_operator.reconcile.resync import listing
 from demarkus_operator.rehearsal.play import play
 from demarkus_operator.rehearsal.stage import Stage
-from demarkus_operator.rehearsal.steps import Action, Step, steps, subjects
+from demarkus_operator.rehearsal.steps import Action, Step, refusals_of, steps, subjects
 
 DIFFERENT = 4
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="A manifest, or a folder of manifests, as if it had been applied. Default: what the cluster has.",
-)
+@filename_option(required=False, otherwise="As if it had been applied; without it, what the cluster has.")
 @cluster_options
 @operator_namespace_option
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")

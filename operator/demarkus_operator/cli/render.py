@@ -17,19 +17,19 @@ from demarkus_operator.cli.options import Mistake
 from demarkus_operator.cluster.kinds import NAMESPACE, UNIVERSE, WORLD
 from demarkus_operator.local import declared
 from demarkus_operator.local.manifests import Document, ManifestError, read
-from demarkus_operator.plan.objects import Manifest, Ref
+from demarkus_operator.plan.objects import Ref
 from demarkus_operator.plan.site import Images, Site
 from demarkus_operator.rehearsal.blank import blanked
 from demarkus_operator.rehearsal.play import play
 from demarkus_operator.rehearsal.stage import Stage
-from demarkus_operator.rehearsal.steps import steps, subjects
+from demarkus_operator.rehearsal.steps import refusals_of, steps, subjects
 
 SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 """When the rendering takes place: whatever depends on the time is the same in every rendering."""
 
 
 @click.command()
-@filename_option
+@filename_option()
 @click.option("-n", "--namespace", default=declared.DEFAULT_NAMESPACE, show_default=True, help="For those without one.")
 @operator_namespace_option
 @click.option("--version", default=importlib.metadata.version("demarkus"), show_default=True, help="The operator's.")
@@ -78,16 +78,6 @@ async def _rendered(
     made = [stage.now(step.ref) for step in steps(stage) if step.ref not in given and step.ref.kind != NAMESPACE.kind]
     refusals = [text for one in subjects(stage) for text in refusals_of(one)]
     return blanked(one for one in made if one is not None), refusals
-
-
-def refusals_of(subject: Manifest) -> list[str]:
-    """Why a World or Universe could not be realised; empty if it could."""
-    conditions = (subject.get("status") or {}).get("conditions", ())
-    return [
-        f"{Ref.of(subject)}: {entry['reason']}: {entry['message']}"
-        for entry in conditions
-        if entry["type"] == "Reconciled" and entry["status"] == "False"
-    ]
 
 
 def _yaml(one: object) -> str:

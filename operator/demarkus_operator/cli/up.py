@@ -29,7 +29,7 @@ from demarkus_operator.local.store import StateDamaged
 
 
 @click.command()
-@filename_option
+@filename_option()
 @state_option
 @click.option("--as", "person", metavar="EMAIL", help="Whom the bearer names. Default: the first e-mail among writers.")
 @click.option("--detach", is_flag=True, help="Return when everything is ready; `demarkus down` ends it.")

@@ -10,14 +10,10 @@ from demarkus_operator.cluster.kinds import UNIVERSE
 from demarkus_operator.plan.objects import Ref
 from demarkus_operator.plan.site import Site
 from demarkus_operator.reconcile.concern import concern_of
-from demarkus_operator.reconcile.loop import Edge, Outcome, reconcile
+from demarkus_operator.reconcile.loop import Edge, NotSettled, Outcome, reconcile
 from demarkus_operator.rehearsal.stage import Stage
 
 ROUNDS = 20
-
-
-class NotSettled(Exception):
-    """The reconcilers never came to rest: a bug."""
 
 
 async def play(stage: Stage, subjects: Sequence[Ref], *, site: Site, now: datetime) -> None:

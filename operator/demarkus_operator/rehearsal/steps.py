@@ -109,3 +109,13 @@ def subjects(stage: Stage) -> list[Manifest]:
     """The Worlds and Universes that were looked at, with the status they would have."""
     found = (stage.now(ref) for ref in stage.before if ref.kind in (WORLD.kind, UNIVERSE.kind))
     return [manifest for manifest in found if manifest is not None]
+
+
+def refusals_of(subject: Manifest) -> list[str]:
+    """Why a World or Universe could not be realised; empty if it could."""
+    conditions = (subject.get("status") or {}).get("conditions", ())
+    return [
+        f"{Ref.of(subject)}: {entry['reason']}: {entry['message']}"
+        for entry in conditions
+        if entry["type"] == "Reconciled" and entry["status"] == "False"
+    ]
