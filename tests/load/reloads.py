@@ -31,8 +31,8 @@ async def reload_tokens(world: WorldProcess, account: Account, number: int) -> N
     path = world.folder / "tokens.toml"
     if number % 3 == 0:
         _replace(path, b"[tokens.load\nhash = ")
+        await _is_refused(world, account)
         account.reloads["broken token files"] += 1
-        await asyncio.sleep(0.3)
     guest = number % 2 == 0
     _replace(path, tokens(guest=guest).encode())
     request = encode_request(Request(Verb.LIST, "/notes/", {"auth": GUEST}))
@@ -58,8 +58,8 @@ async def reload_certificate(world: WorldProcess, account: Account, number: int)
     """A new certificate, every third time a broken one before it; a new handshake has to show it."""
     if number % 3 == 0:
         _replace(world.folder / "tls.crt", b"-----BEGIN CERTIFICATE-----\nbroken\n")
+        await _is_refused(world, account)
         account.reloads["broken certificates"] += 1
-        await asyncio.sleep(0.3)
     fresh = self_signed(now=datetime.now(UTC))
     _replace(world.folder / "tls.key", fresh.key_pem)
     _replace(world.folder / "tls.crt", fresh.chain_pem)
@@ -77,6 +77,16 @@ async def reload_certificate(world: WorldProcess, account: Account, number: int)
             account.wrong("a new certificate is not in force")
             return
         await asyncio.sleep(0.1)
+
+
+async def _is_refused(world: WorldProcess, account: Account) -> None:
+    """Waits until the world tells of the broken file, so that it was read before a good one takes its place."""
+    end = time.monotonic() + DEADLINE
+    while not (await asyncio.to_thread(world.health))["reloadErrors"]:
+        if time.monotonic() > end:
+            account.wrong("a broken file was not told of")
+            return
+        await asyncio.sleep(0.05)
 
 
 def _replace(path: Path, content: bytes) -> None:
