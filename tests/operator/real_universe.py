@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 from cryptography import x509
@@ -173,6 +173,20 @@ class RealUniverse(RealWorlds):
             return "unreachable"
         finally:
             await pool.close()
+
+
+Declared = TypeVar("Declared", bound=RealUniverse)
+
+
+@contextlib.asynccontextmanager
+async def serving(made: Declared) -> AsyncIterator[Declared]:
+    """The universe once its World and its gateway serve, and its processes ended afterwards."""
+    await made.declare()
+    try:
+        await made.until("the World and its gateway serve", made.ready)
+        yield made
+    finally:
+        await made.pods.close()
 
 
 @dataclass

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from demarkus_operator.plan.names import UniverseNames, WorldNames
 from demarkus_operator.plan.objects import Ref
 from tests.operator.issuer import Issuer, ready
-from tests.operator.real_universe import DOCUMENT, RealUniverse, Traffic
+from tests.operator.real_universe import DOCUMENT, RealUniverse, Traffic, serving
 
 CORPORATE = {"name": "corporate", "kind": "ClusterIssuer"}
 WORLD, UNIVERSE = WorldNames("acme", "tea"), UniverseNames("acme", "acme")
@@ -33,13 +33,8 @@ class IssuingUniverse(RealUniverse):
 
 @pytest.fixture
 async def universe(tmp_path: Path) -> AsyncIterator[IssuingUniverse]:
-    made = IssuingUniverse(tmp_path)
-    await made.declare()
-    try:
-        await made.until("the World and its gateway serve", made.ready)
+    async with serving(IssuingUniverse(tmp_path)) as made:
         yield made
-    finally:
-        await made.pods.close()
 
 
 async def test_issuer_is_taken_on_and_left_again_and_nobody_is_refused(universe: IssuingUniverse) -> None:

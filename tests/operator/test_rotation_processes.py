@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.operator.real_universe import DOCUMENT, EVERY, RealUniverse, Traffic
+from tests.operator.real_universe import DOCUMENT, EVERY, RealUniverse, Traffic, serving
 
 OLD_ENOUGH = timedelta(days=89)
 
@@ -25,13 +25,8 @@ class OldUniverse(RealUniverse):
 
 @pytest.fixture
 async def universe(tmp_path: Path) -> AsyncIterator[RealUniverse]:
-    made = OldUniverse(tmp_path)
-    await made.declare()
-    try:
-        await made.until("the World and its gateway serve", made.ready)
+    async with serving(OldUniverse(tmp_path)) as made:
         yield made
-    finally:
-        await made.pods.close()
 
 
 async def test_row_10_and_11_everything_is_exchanged_and_nobody_is_refused(universe: RealUniverse) -> None:
