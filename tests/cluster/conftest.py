@@ -21,7 +21,8 @@ from demarkus_operator.cluster import rbac
 from demarkus_operator.cluster.kubernetes import Kubernetes
 from dev.cluster.build import CannotBuild, build
 from dev.cluster.plane import ControlPlane
-from tests.cluster.home import OPERATOR_NAMESPACE, ROOT, Home
+from tests.cluster.home import BUDGET, OPERATOR_NAMESPACE, ROOT, Home
+from tests.conftest import until
 
 _cannot_build = pytest.StashKey[str]()
 _failed = pytest.StashKey[bool]()
@@ -64,6 +65,13 @@ def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
         for manifest in rbac.manifests(OPERATOR_NAMESPACE):
             started.kubectl("apply", "--filename", "-", input=json.dumps(manifest))
         started.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        # Established, a kind may still answer 429 "storage is (re)initializing" for a moment.
+        listing = ("get", "worlds,universes", "--all-namespaces")
+        until(
+            "Worlds and Universes can be listed",
+            lambda: started.kubectl(*listing, check=False).returncode == 0,
+            deadline=BUDGET,
+        )
         yield started
 
 
